@@ -623,7 +623,7 @@ struct releasing {
     const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
 };
 
-/* The call waits for the server's response, but the response does not change the result. */
+/* The response does not change the result, nor does what ends the wait for it. */
 static int conclude_release(struct zkl__call *call, int rc)
 {
     const struct releasing *releasing = (const struct releasing *)call;
@@ -638,7 +638,6 @@ static int run_release(struct zkl__call *call)
     const struct releasing *releasing = (const struct releasing *)call;
     CALL_BEGIN(call);
     AWAIT_UNTIL(call, !releasing->acquisition || releasing->acquisition->released);
-    RETURN(call, conclude_release(call, ZKL_OK));
     CALL_END(call);
 }
 

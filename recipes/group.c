@@ -107,14 +107,13 @@ void zkl_group_observer_free(zkl_group_observer *watcher)
 
 struct zkl_group {
     struct zkl__watch_handle handle; /* first */
-    char *id, *data;
-    zkl_acl *acl;
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
     void *payload;
     zkl_state reported;
     unsigned departures;      /* how often it has left */
-    struct zkl__membership m; /* what it wants, and what the servers have of it */
+    struct zkl__membership m; /* what it wants, and what the servers have of it. Its strings and its
+                                 acl are ours */
     bool outlives_handle;     /* the user has freed it; it lives on until it has left */
 };
 
@@ -182,9 +181,9 @@ static void stop_membership(struct zkl__watch_handle *handle)
 static void destroy(struct zkl__watch_handle *handle)
 {
     struct zkl_group *group = (struct zkl_group *)handle;
-    zkl__free(group_heap(group), group->id);
-    zkl__free(group_heap(group), group->data);
-    zkl__free(group_heap(group), group->acl);
+    zkl__free(group_heap(group), group->m.id);
+    zkl__free(group_heap(group), group->m.data);
+    zkl__free(group_heap(group), group->m.acl);
     zkl__free(group_heap(group), group->m.make_path);
 }
 
@@ -208,29 +207,6 @@ static const struct zkl__watch_handle_ops group_ops = {
 /* --- new and free ---------------------------------------------------------------------------- */
 
 ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, payload, payload);
-
-/* Session mutex held. Returns false without memory. */
-static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_options *o)
-{
-    const zkl_heap *heap = group_heap(group);
-    const char *path = group->handle.path;
-    const char *data = o->data ? o->data : group->handle.session->whoami;
-    group->id = zkl__copy_text(heap, id);
-    group->data = zkl__copy_text(heap, data);
-    group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
-    group->m = (struct zkl__membership){.note = on_membership_changed,
-                                        .rests = on_left,
-                                        .path = path,
-                                        .id = group->id,
-                                        .data = group->data,
-                                        .acl = group->acl,
-                                        .make_path = zkl__copy_text(heap, path)};
-    group->leave_timeout_ms = o->leave_timeout_ms;
-    group->state_fn = o->state_fn;
-    group->payload = o->payload;
-    return group->id && group->data && group->m.make_path && !group->acl == !o->acl &&
-           zkl__membership_begin(&group->m, group->handle.session->core, group);
-}
 
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
                   const zkl_group_options *options, zkl_error *err)
@@ -262,8 +238,22 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (fill_in((struct zkl_group *)handle, id, &o)) {
-        *out = (struct zkl_group *)handle;
+    zkl_group *group = (zkl_group *)handle;
+    const zkl_heap *heap = &session->heap;
+    struct zkl__membership *m = &group->m;
+    *m = (struct zkl__membership){.note = on_membership_changed,
+                                  .rests = on_left,
+                                  .path = handle->path,
+                                  .id = zkl__copy_text(heap, id),
+                                  .data = zkl__copy_text(heap, o.data ? o.data : session->whoami),
+                                  .acl = o.acl ? zkl__acl_copy(heap, o.acl) : NULL,
+                                  .make_path = zkl__copy_text(heap, path)};
+    group->leave_timeout_ms = o.leave_timeout_ms;
+    group->state_fn = o.state_fn;
+    group->payload = o.payload;
+    if (m->id && m->data && m->make_path && !m->acl == !o.acl &&
+        zkl__membership_begin(m, session->core, group)) {
+        *out = group;
     } else {
         rc = zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
         zkl__watch_handle_unref(handle);
@@ -366,10 +356,9 @@ static int run_update(struct zkl__call *call)
     struct zkl_group *group = change->group;
     CALL_BEGIN(call);
     change->departures = group->departures;
-    zkl__free(group_heap(group), group->data);
-    group->data = change->data;
+    zkl__free(group_heap(group), group->m.data);
+    group->m.data = change->data;
     change->data = NULL;
-    group->m.data = group->data;
     group->m.stale = true;
     zkl__watch_handle_wake(&group->handle, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));

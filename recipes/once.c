@@ -57,8 +57,8 @@ struct once {
     /* What is recorded: */
     zkl_once_slot to_record;
     char text[24];
-    bool *written; /* whether it is recorded, also when the lock was lost; NULL: not wanted */
-    bool lost;     /* our znode is deleted */
+    bool written; /* it is, also when the lock was lost */
+    bool lost;    /* our znode is deleted */
 };
 
 static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
@@ -222,8 +222,8 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
                          .length_ms = length_ms,
                          .last = last_ms,
                          .recorded = recorded_ms};
-    if (!session || !last_ms || !recorded_ms) {
-        return zkl__fail_null(err, !session ? "session" : !last_ms ? "last_ms" : "recorded_ms");
+    if (!last_ms || !recorded_ms) {
+        return zkl__fail_null(err, last_ms ? "recorded_ms" : "last_ms");
     }
     int rc = length_ms == 0 ? ZKL_OK
                             : zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
@@ -256,7 +256,7 @@ static int run_record(struct zkl__call *call)
            .size = strlen(once->text),
            .version = once->to_record.version});
     if (call->answer.rc == ZKL__RC_OK) {
-        *once->written = true;
+        once->written = true;
         RETURN(call, ZKL_OK);
     }
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
@@ -268,26 +268,19 @@ static int run_record(struct zkl__call *call)
         RETURN(call, rc);
     }
     /* Ours names this slot, and was written once since zkl_once_look. */
-    *once->written = rc == ZKL_OK && once->last_ms == once->to_record.round_ms &&
-                     call->answer.stat.version == once->to_record.version + 1;
+    once->written = rc == ZKL_OK && once->last_ms == once->to_record.round_ms &&
+                    call->answer.stat.version == once->to_record.version + 1;
     call->doubt = NULL;
     if (once->lost) { /* the record cannot tell our write from the next holder's */
         FAIL(call, ZKL_ELOST,
-             *once->written ? "the lock was lost; the slot is recorded, by us or by the "
-                              "next holder"
-                            : "the lock was lost before the slot could be recorded");
+             once->written ? "the lock was lost; the slot is recorded, by us or by the "
+                             "next holder"
+                           : "the lock was lost before the slot could be recorded");
     }
-    if (!*once->written) { /* nobody else may write while our znode is first */
+    if (!once->written) { /* nobody else may write while our znode is first */
         FAIL(call, ZKL_ECONFLICT, "the record was changed by somebody else");
     }
     CALL_END(call);
-}
-
-static int begin_record(struct zkl__call *call, zkl_error *err)
-{
-    struct once *once = (struct once *)call;
-    once->written = once->written ? once->written : &once->to_record.done;
-    return begin_held(call, err);
 }
 
 static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
@@ -295,13 +288,16 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        zkl_error *err)
 {
     struct once given = {
-        .call = {.run = run_record, .begin = begin_record, .end = end, .finishes = true},
+        .call = {.run = run_record, .begin = begin_held, .end = end, .finishes = true},
         .lock = lock,
         .grant = grant,
-        .to_record = *slot,
-        .written = written};
-    return zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms, done, payload,
-                        err);
+        .to_record = *slot};
+    int rc = zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms, done,
+                          payload, err);
+    if (written) { /* the caller waits, so the call ran in this very struct */
+        *written = given.written;
+    }
+    return rc;
 }
 
 int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,

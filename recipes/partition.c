@@ -550,27 +550,6 @@ static const struct zkl__recipe member_recipe = {
 
 /* === the partition ============================================================================ */
 
-static int check_arguments(const zkl_session *session, const char *const *pieces, size_t count,
-                           const zkl_partition_options *options, zkl_error *err)
-{
-    if (!options->assigned_fn || !options->revoked_fn) {
-        return zkl__fail_null(err, options->assigned_fn ? "revoked_fn" : "assigned_fn");
-    }
-    if (!pieces || count == 0 || count > ZKL_PARTITION_PIECES_MAX) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "%zu pieces; from 1 to %d", pieces ? count : 0,
-                            ZKL_PARTITION_PIECES_MAX);
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!pieces[i] || !*pieces[i] || strchr(pieces[i], '/')) {
-            return zkl__fail_at(err, ZKL_EINVAL, NULL, "piece %zu is not one component of a path",
-                                i);
-        }
-    }
-    /* With a margin longer than the longest lease no piece would ever be assigned. */
-    return zkl__range_check("margin_ms", options->margin_ms, 0,
-                            session->settings.options.session_timeout_ms - 1, err);
-}
-
 ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
 
 /* The lock of a piece, at PATH/pieces/NAME. name NULL: our membership, at PATH/members. */
@@ -638,8 +617,27 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     }
     zkl_partition made = {.handle.session = session};
     struct zkl__watch_handle *handle;
+    const zkl_partition_options *o = &made.options;
     int rc = zkl__sized_take(&made.options, options, &sized, err);
-    rc = rc == ZKL_OK ? check_arguments(session, pieces, count, &made.options, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (!o->assigned_fn || !o->revoked_fn) {
+        return zkl__fail_null(err, o->assigned_fn ? "revoked_fn" : "assigned_fn");
+    }
+    if (!pieces || count == 0 || count > ZKL_PARTITION_PIECES_MAX) {
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "%zu pieces; from 1 to %d", pieces ? count : 0,
+                            ZKL_PARTITION_PIECES_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!pieces[i] || !*pieces[i] || strchr(pieces[i], '/')) {
+            return zkl__fail_at(err, ZKL_EINVAL, NULL, "piece %zu is not one component of a path",
+                                i);
+        }
+    }
+    /* With a margin longer than the longest lease no piece would ever be assigned. */
+    rc = zkl__range_check("margin_ms", o->margin_ms, 0,
+                          session->settings.options.session_timeout_ms - 1, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? make_parts(&made, path, pieces, count, err) : rc;
     rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_partition), &partition_ops,
@@ -662,7 +660,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     partition->retry.alarm.ring = post_change;
     partition->retry.alarm.owner = partition;
     partition->margin = (struct zkl__margin){.session = session,
-                                             .ns = made.options.margin_ms * ZKL__MS,
+                                             .ns = o->margin_ms * ZKL__MS,
                                              .until = lease_until,
                                              .reached = post_change,
                                              .owner = partition};

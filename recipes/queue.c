@@ -188,16 +188,13 @@ static void end(struct zkl__call *call)
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct queue_call given = {.call = {.run = run_list, .end = end, .any_path = true}, .out = out};
-    bool root = path && strcmp(path, "/") == 0; /* it is no queue, but may be listed */
+    struct queue_call given = {.call = {.run = run_list, .end = end}, .out = out};
     ZKL__CLEAR(out);
-    if (!out || !session) {
-        return zkl__fail_null(err, out ? "session" : "out");
+    if (!out) {
+        return zkl__fail_null(err, "out");
     }
-    int rc = root ? ZKL_OK : zkl__path_check(path, err);
-    return rc == ZKL_OK
-               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
-               : rc;
+    given.call.any_path = path && strcmp(path, "/") == 0; /* it is no queue, but may be listed */
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
@@ -256,8 +253,8 @@ int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *pa
 {
     struct queue_call given = {.call = {.run = run_members, .end = end}, .members = out};
     ZKL__CLEAR(out);
-    if (!out || !session) {
-        return zkl__fail_null(err, out ? "session" : "out");
+    if (!out) {
+        return zkl__fail_null(err, "out");
     }
     return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
@@ -311,8 +308,8 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
                            int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     struct queue_call given = {.call = {.run = run_remove}, .token = token};
-    if (!session || !node) {
-        return zkl__fail_null(err, session ? "node" : "session");
+    if (!node) {
+        return zkl__fail_null(err, "node");
     }
     if (token < 0) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "token is %lld", (long long)token);

@@ -28,7 +28,7 @@ static int conclude(struct zkl__call *call, int rc)
 {
     bool sent = end_requests(call);
     const char *before = !sent && call->unsent ? call->unsent : call->doubt;
-    if (rc != ZKL_OK && call->conclude) {
+    if (call->conclude) {
         rc = call->conclude(call, rc);
     }
     if (rc == ZKL_OK) {

@@ -88,7 +88,7 @@ struct zkl__call {
     /* The public function fills in these, and zeroes the rest: */
     /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
     int (*run)(struct zkl__call *call);
-    /* Called with each result but ZKL_OK, also if the call was ended from outside. Returns the
+    /* Called with each result, also if the call was ended from outside. Returns the
      * result that the caller gets, with its text in call->err. NULL: the result stays. */
     int (*conclude)(struct zkl__call *call, int rc);
     /* Called before the first run. Takes references to what the call needs, which `end` gives back,
