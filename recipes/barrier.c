@@ -9,43 +9,31 @@ struct barrier {
     struct zkl__persistent znode;
     struct zkl__removal removal;
     struct zkl__part checking;
-    struct zkl__children *contenders;
 };
 
 /* --- path conflict --------------------------------------------------------------------------- */
 
-static void take_contenders(struct zkl__call *call, const struct zkl__reply *reply)
-{
-    struct barrier *barrier = (struct barrier *)call;
-    const zkl_heap *heap = &barrier->call.session->heap;
-    if (reply->rc == ZKL__RC_OK) {
-        (void)zkl__children_renew(heap, &barrier->contenders, reply, zkl__name_contends);
-    }
-}
-
 /* A barrier has no children, so a path with children may be a queue. Children without a session do
  * not count. Without a list, because the servers refused it or memory ran out, the path is assumed
  * to be a barrier. */
-static int check_use(struct barrier *barrier)
+static int check_use(struct zkl__part *it, struct zkl__call *call)
 {
-    struct zkl__call *call = &barrier->call;
-    const char *path = call->path;
-    barrier->checking.call = call;
-    CALL_BEGIN(&barrier->checking);
-    AWAIT_REPLY(&barrier->checking, take_contenders, {.kind = ZKL__OP_CHILDREN, .dir = path});
-    if (!barrier->contenders) {
-        RETURN(&barrier->checking, ZKL_OK);
+    it->call = call;
+    CALL_BEGIN(it);
+    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN, .dir = call->path});
+    if (!call->children) {
+        RETURN(it, ZKL_OK);
     }
-    AWAIT_CHILDREN(&barrier->checking, barrier->contenders, zkl__judge_child,
-                   {.kind = ZKL__OP_EXISTS, .dir = path});
-    for (size_t i = 0; i < barrier->contenders->count; i++) {
-        const struct zkl__child *child = &barrier->contenders->all[i];
+    AWAIT_CHILDREN(it, call->children, zkl__judge_child,
+                   {.kind = ZKL__OP_EXISTS, .dir = call->path});
+    for (size_t i = 0; i < call->children->count; i++) {
+        const struct zkl__child *child = &call->children->all[i];
         if (child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid != 0) {
-            FAIL(&barrier->checking, ZKL_ECONFLICT,
-                 "the path is in use as a lock or an election: %.80s", child->name);
+            FAIL(it, ZKL_ECONFLICT, "the path is in use as a lock or an election: %.80s",
+                 child->name);
         }
     }
-    CALL_END(&barrier->checking);
+    CALL_END(it);
 }
 
 /* --- set ------------------------------------------------------------------------------------- */
@@ -68,7 +56,7 @@ static int run_set(struct zkl__call *call)
         REFUSED(call, path, "the znode there may not be read or replaced");
     }
     if (call->answer.stat.cversion != 0) {
-        AWAIT_CALL(call, check_use(barrier));
+        AWAIT_CALL(call, check_use(&barrier->checking, call));
         FAIL(call, ZKL_ECONFLICT, "the znode there has or had children: the servers may delete it");
     }
     CALL_END(call);
@@ -110,7 +98,7 @@ static int run_wait(struct zkl__call *call)
             REFUSED(call, path, "the barrier cannot be read");
         }
         if (call->answer.stat.child_count > 0) {
-            AWAIT_CALL(call, check_use(barrier));
+            AWAIT_CALL(call, check_use(&barrier->checking, call));
         }
         AWAIT_CHANGE(call);
     }
@@ -119,16 +107,10 @@ static int run_wait(struct zkl__call *call)
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
-static void end(struct zkl__call *call)
-{
-    struct barrier *barrier = (struct barrier *)call;
-    zkl__free(&call->session->heap, barrier->contenders);
-}
-
 int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct barrier given = {.call = {.run = run_set, .end = end}};
+    struct barrier given = {.call = {.run = run_set, .counts = zkl__name_contends}};
     return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
@@ -140,7 +122,7 @@ int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, 
 int zkl_barrier_lift_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct barrier given = {.call = {.run = run_lift, .end = end, .finishes = true}};
+    struct barrier given = {.call = {.run = run_lift, .finishes = true}};
     return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
@@ -152,7 +134,7 @@ int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
 int zkl_barrier_wait_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct barrier given = {.call = {.run = run_wait, .end = end}};
+    struct barrier given = {.call = {.run = run_wait, .counts = zkl__name_contends}};
     return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 

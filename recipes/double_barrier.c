@@ -59,10 +59,9 @@ struct passage {
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    struct zkl__part part;         /* of list, check_live and read_ready, one after the other */
-    struct zkl__children *members; /* of the last list; its others may be the ready node */
-    int64_t youngest;              /* czxid of the youngest member */
-    bool renew;                    /* the ready node is too old, and has this version: */
+    struct zkl__part part; /* of list, check_live and read_ready, one after the other */
+    int64_t youngest;      /* czxid of the youngest member */
+    bool renew;            /* the ready node is too old, and has this version: */
     int32_t version;
 };
 
@@ -72,50 +71,42 @@ static bool is_member(const char *name)
     return strcmp(name, READY) != 0 && strlen(name) <= ZKL__NAME_LONGEST;
 }
 
-static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
+/* Lists the members, with a watch. The others among the children may be the ready node. */
+static int list(struct zkl__part *it)
 {
-    struct passage *p = (struct passage *)call;
-    const zkl_heap *heap = &p->lock->session->heap;
-    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
-        (void)zkl__children_renew(heap, &p->members, reply, is_member);
-    }
-}
-
-/* Lists the members, with a watch. */
-static int list(struct passage *p)
-{
-    struct zkl__call *call = &p->call;
-    const char *path = p->lock->path;
-    CALL_BEGIN(&p->part);
-    AWAIT_REPLY(&p->part, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
+    const struct zkl__call *call = it->call;
+    CALL_BEGIN(it);
+    AWAIT_REPLY(it, zkl__keep_children,
+                {.kind = ZKL__OP_CHILDREN, .dir = call->path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(&p->part, path, "its members may not be listed");
+        REFUSED(it, NULL, "its members may not be listed");
     }
-    if (!p->members) {
-        FAIL(&p->part, ZKL_ENOMEM, "no memory for the members");
+    if (!call->children) {
+        FAIL(it, ZKL_ENOMEM, "no memory for the members");
     }
-    CALL_END(&p->part);
+    CALL_END(it);
 }
 
 /* Reads which members live with a session, where the name does not say it. */
-static int check_live(struct passage *p)
+static int check_live(struct zkl__part *it)
 {
-    CALL_BEGIN(&p->part);
-    AWAIT_CHILDREN(&p->part, p->members, zkl__judge_child,
-                   {.kind = ZKL__OP_EXISTS, .dir = p->lock->path});
-    CALL_END(&p->part);
+    CALL_BEGIN(it);
+    AWAIT_CHILDREN(it, it->call->children, zkl__judge_child,
+                   {.kind = ZKL__OP_EXISTS, .dir = it->call->path});
+    CALL_END(it);
 }
 
 /* Reads the ready node, with a watch that fires when it is renewed. */
 static int read_ready(struct passage *p)
 {
-    struct zkl__call *call = &p->call;
-    CALL_BEGIN(&p->part);
-    AWAIT(&p->part, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
+    struct zkl__part *it = &p->part;
+    const struct zkl__call *call = it->call;
+    CALL_BEGIN(it);
+    AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(&p->part, p->ready_path, "the ready node may not be read");
+        REFUSED(it, p->ready_path, "the ready node may not be read");
     }
-    CALL_END(&p->part);
+    CALL_END(it);
 }
 
 /* --- enter ----------------------------------------------------------------------------------- */
@@ -138,9 +129,10 @@ static int membership_lost(const struct passage *p)
  * mutex look like members. */
 static int judge_members(struct passage *p)
 {
+    const struct zkl__children *members = p->call.children;
     p->youngest = 0;
-    for (size_t i = 0; i < p->members->count; i++) {
-        const struct zkl__child *child = &p->members->all[i];
+    for (size_t i = 0; i < members->count; i++) {
+        const struct zkl__child *child = &members->all[i];
         zkl_kind kind = zkl__name_parse(child->name).kind;
         if (child->verdict != ZKL__CHILD_EPHEMERAL) {
             continue;
@@ -157,7 +149,7 @@ static int judge_members(struct passage *p)
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = p->lock->path;
+    const char *path = call->path;
     struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     CALL_BEGIN(call);
     /* the call itself has a deadline */
@@ -167,17 +159,17 @@ static int run_enter(struct zkl__call *call)
                 p->acquisition->settled); /* our member node exists, and the lease covers it */
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
     for (;;) {
-        AWAIT_CALL(call, list(p));
+        AWAIT_CALL(call, list(&p->part));
         if (!zkl__state_holds(now.state)) {
             RETURN(call, membership_lost(p));
         }
-        if (p->members->count >= p->count) {
-            AWAIT_CALL(call, check_live(p));
+        if (call->children->count >= p->count) {
+            AWAIT_CALL(call, check_live(&p->part));
             AWAIT_CALL(call, judge_members(p));
         }
-        if (zkl__children_count(p->members, ZKL__CHILD_EPHEMERAL) >= p->count) {
+        if (zkl__children_count(call->children, ZKL__CHILD_EPHEMERAL) >= p->count) {
             p->renew = false;
-            if (p->members->others > 0) {
+            if (call->children->others > 0) {
                 AWAIT_CALL(call, read_ready(p));
                 p->renew = call->answer.rc == ZKL__RC_OK;
                 p->version = call->answer.stat.version;
@@ -216,7 +208,7 @@ static int run_enter(struct zkl__call *call)
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */
-        if (p->members->others > 0) {
+        if (call->children->others > 0) {
             AWAIT_CALL(call, read_ready(p));
             if (call->answer.rc == ZKL__RC_OK && now.token > 0 &&
                 call->answer.stat.mzxid > now.token) {
@@ -234,17 +226,18 @@ static int run_enter(struct zkl__call *call)
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = p->lock->path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
-        AWAIT_CALL(call, list(p));
+        AWAIT_CALL(call, list(&p->part));
         /* The member whose node has the first name leaves last: Curator's members watch that node
          * alone. */
-        if (p->members->count < 2 || strcmp(p->members->all[0].name, p->own) != 0) {
+        if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
             break;
         }
-        AWAIT_CALL(call, check_live(p));
-        if (zkl__children_count(p->members, ZKL__CHILD_PERSISTENT) + 1 == p->members->count) {
+        AWAIT_CALL(call, check_live(&p->part));
+        if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) + 1 ==
+            call->children->count) {
             break;
         }
         AWAIT_CHANGE(call);
@@ -256,14 +249,14 @@ static int run_leave(struct zkl__call *call)
     zkl__acquisition_send_release(p->lock);
     AWAIT_UNTIL(call, p->acquisition->released);
     for (;;) {
-        AWAIT_CALL(call, list(p));
-        AWAIT_CALL(call, check_live(p));
-        if (zkl__children_count(p->members, ZKL__CHILD_PERSISTENT) == p->members->count) {
+        AWAIT_CALL(call, list(&p->part));
+        AWAIT_CALL(call, check_live(&p->part));
+        if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) == call->children->count) {
             break;
         }
         AWAIT_CHANGE(call);
     }
-    if (p->members->others > 0) {
+    if (call->children->others > 0) {
         /* The last members delete the ready node, in one transaction with its directory. A
          * directory is deleted only when it is empty (PrepRequestProcessor: NotEmpty), so the
          * transaction fails while a member of the next round exists, however late it arrives. A
@@ -281,7 +274,6 @@ static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     struct zkl__acquisition *acquisition = p->acquisition;
-    zkl__free(&call->session->heap, p->members);
     if (acquisition) {
         bool begun = call->blocking || call->done;
         bool ours = p->lock->acquisition == acquisition && !p->entered && begun;
@@ -330,6 +322,7 @@ static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t t
     }
     zkl_lock *lock = given->lock = &barrier->lock;
     given->count = barrier->count;
+    given->call.counts = is_member;
     return zkl__call_go(given, sizeof *given, lock->session, lock->path, timeout_ms, done, payload,
                         err);
 }

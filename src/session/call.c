@@ -82,6 +82,7 @@ static void end(struct zkl__call *call)
     for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
         zkl__watch_remove(call->session->core, &call->watches[i]);
     }
+    zkl__free(&call->session->heap, call->children);
     if (call->end) {
         call->end(call);
     }
@@ -504,6 +505,13 @@ void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
     requests->window = window;
     for (size_t i = 0; i < window; i++) {
         requests->sent[i].call = call;
+    }
+}
+
+void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
+        (void)zkl__children_renew(&call->session->heap, &call->children, reply, call->counts);
     }
 }
 

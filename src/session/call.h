@@ -100,6 +100,7 @@ struct zkl__call {
     void (*end)(struct zkl__call *call);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
     bool any_path; /* zkl__call_go does not check the user's path: its caller has */
+    bool (*counts)(const char *name); /* which children zkl__keep_children keeps; NULL: all */
     /* Filled in here: */
     zkl_session *session;
     const char *path;          /* its own; also of an error that names no other */
@@ -114,8 +115,9 @@ struct zkl__call {
     /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
      * no reply. NULL: doubt does. */
     const char *unsent;
-    struct zkl__answer answer; /* to the last AWAIT */
-    struct zkl__child *child;  /* the child that a reply of AWAIT_CHILDREN is about */
+    struct zkl__answer answer;      /* to the last AWAIT */
+    struct zkl__child *child;       /* the child that a reply of AWAIT_CHILDREN is about */
+    struct zkl__children *children; /* of zkl__keep_children; freed at the end. NULL: none */
     /* The rest is for call.c and the macros. */
     int line;               /* where it goes on; 0: at the top */
     struct zkl__call *call; /* itself, as a zkl__part has it */
@@ -269,6 +271,9 @@ void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
 int zkl__call_answered(struct zkl__call *call);
 int zkl__call_changed(struct zkl__call *call);
 
+/* An on_reply for a list of children, which become call->children; none if there is no such znode.
+ * A list that is refused leaves them as they are. Without memory they are NULL. */
+void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply);
 /* An on_reply for AWAIT_CHILDREN of exists or get: notes whether a session owns the child. */
 void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply);
 
