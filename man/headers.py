@@ -20,7 +20,7 @@ BLOCK = re.compile(
 )
 FUNCTION = re.compile(r"\b(zkl_\w+)\(")
 TYPE = re.compile(r"^typedef (?:.*\(\*(zkl_\w+)\)\(|.*\b(zkl_\w+);$)", re.S)
-EXAMPLES = {"error": "barrier", "lock": "guarded", "session": "epoll", "stop": "elector", "types": "once", "version": "queue",
+EXAMPLES = {"error": "barrier", "lock": "guarded", "session": "epoll", "stop": "stop", "types": "once", "version": "queue",
             "zookeeper": "transfer"}
 
 
