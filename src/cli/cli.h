@@ -257,6 +257,7 @@ bool signals_is_end(int number);
 /* Before a CMD is started: a descriptor that --auth-file names is not for CMD. False after it was
  * said why not. */
 bool cli_hide_secret(void);
+#define CLI_CALL_MS 10000 /* for what the servers are asked */
 /* Opens a session by the global options, and says why not. done: of zkl_session_open_async, which
  * does not wait; NULL: waits. */
 int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done);

@@ -4,7 +4,6 @@
 
 #include "queues.h"
 
-#define CALL_MS 10000
 #define SAMPLES_MAX ((size_t)1 << 20) /* of each: then it ends */
 
 static int64_t for_ms = 3000;
@@ -36,7 +35,7 @@ static struct {
 static int read_once(void)
 {
     zkl_queue *queue;
-    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CALL_MS, &cli_failure);
+    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_OK) {
         zkl_queue_free(queue);
     }
@@ -45,7 +44,7 @@ static int read_once(void)
 
 static int hold(void)
 {
-    return zkl_lock_acquire(bench.sides[0].lock, CALL_MS, NULL, &cli_failure);
+    return zkl_lock_acquire(bench.sides[0].lock, CLI_CALL_MS, NULL, &cli_failure);
 }
 
 static int let_go(void)
@@ -59,8 +58,8 @@ static int write_once(void)
         .kind = ZKL_OP_CREATE, .path = bench.znode, .mode = ZKL_CREATE_EPHEMERAL};
     const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench.znode, .version = ZKL_ANY_VERSION};
     zkl_lock *lock = bench.sides[0].lock;
-    int result = zkl_lock_commit(lock, &create, 1, CALL_MS, NULL, &cli_failure);
-    return result == ZKL_OK ? zkl_lock_commit(lock, &delete, 1, CALL_MS, NULL, &cli_failure)
+    int result = zkl_lock_commit(lock, &create, 1, CLI_CALL_MS, NULL, &cli_failure);
+    return result == ZKL_OK ? zkl_lock_commit(lock, &delete, 1, CLI_CALL_MS, NULL, &cli_failure)
                             : result;
 }
 
@@ -90,7 +89,7 @@ static int wait_queued(struct side *waiter)
     int result = ZKL_OK;
     while (result == ZKL_OK && count < 2 && !waiter->decided) {
         zkl_queue *queue;
-        result = zkl_queue_list(&queue, waiter->session, bench.path, CALL_MS, &cli_failure);
+        result = zkl_queue_list(&queue, waiter->session, bench.path, CLI_CALL_MS, &cli_failure);
         if (result == ZKL_OK) {
             count = queue->count;
             zkl_queue_free(queue);
@@ -105,7 +104,7 @@ static int hand_over_once(void)
     struct side *from = &bench.sides[bench.holder];
     struct side *to = &bench.sides[!bench.holder];
     to->decided = false;
-    int result = zkl_lock_acquire_async(to->lock, CALL_MS, on_decided, to, &cli_failure);
+    int result = zkl_lock_acquire_async(to->lock, CLI_CALL_MS, on_decided, to, &cli_failure);
     if (result != ZKL_OK) {
         return result;
     }
@@ -207,7 +206,7 @@ static int open_side(struct side *side)
 {
     zkl_lock_options lock = ZKL_LOCK_OPTIONS_INIT;
     lock.metadata = "zklock bench";
-    int code = cli_connect(CALL_MS, NULL);
+    int code = cli_connect(CLI_CALL_MS, NULL);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -239,7 +238,7 @@ static int run(const char **words)
     }
     for (int i = 1; i >= 0; i--) {
         zkl_lock_free(bench.sides[i].lock);
-        zkl_session_close(bench.sides[i].session, CALL_MS);
+        zkl_session_close(bench.sides[i].session, CLI_CALL_MS);
     }
     return code;
 }

@@ -199,7 +199,7 @@ static int run(const char **words)
         examine_server(server);
     }
     fflush(stdout);
-    int code = cli_connect(QUEUES_LIST_MS, NULL);
+    int code = cli_connect(CLI_CALL_MS, NULL);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
         find(
             false, "session",
@@ -218,7 +218,7 @@ static int run(const char **words)
     queues_visit_below("/locks", examine_queue, examine_failure, &used);
     find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
          used > found.queues ? ", as far as they may be listed" : "");
-    zkl_session_close(cli_session, QUEUES_LIST_MS);
+    zkl_session_close(cli_session, CLI_CALL_MS);
     return found.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
 }
 

@@ -14,7 +14,7 @@ static int print(const char *path, const zkl_queue *queue)
 static int run_ls(const char **locks)
 {
     size_t used = 1;
-    int code = queues_paths(locks) ? cli_connect(QUEUES_LIST_MS, NULL) : EXIT_FAILED;
+    int code = queues_paths(locks) ? cli_connect(CLI_CALL_MS, NULL) : EXIT_FAILED;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -29,7 +29,7 @@ static int run_ls(const char **locks)
         int own = queues_visit(*locks, print);
         code = code == CLI_GO_ON ? own : code;
     }
-    zkl_session_close(cli_session, QUEUES_LIST_MS);
+    zkl_session_close(cli_session, CLI_CALL_MS);
     return code;
 }
 

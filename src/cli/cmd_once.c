@@ -2,7 +2,6 @@
 #include "queues.h"
 #include "runner.h"
 
-#define SERVER_MS 10000 /* for the servers' response about the record */
 
 static int64_t length_ms, phase_ms; /* length 0: no --slot */
 static bool want_status;
@@ -67,7 +66,7 @@ static int show_status(const char *path)
     if (code != CLI_GO_ON) {
         return code;
     }
-    int result = zkl_once_last(cli_session, path, length_ms, QUEUES_LIST_MS, &status.last_ms,
+    int result = zkl_once_last(cli_session, path, length_ms, CLI_CALL_MS, &status.last_ms,
                                &status.recorded_ms, &cli_failure);
     code = queues_outcome(path, result);
     if (code == CLI_GO_ON && status.last_ms > 0 && status.last_ms <= ZKL_PERMITS_MAX) {
@@ -133,13 +132,13 @@ static const struct cli_option options[] = {
 
 static int opened(void)
 {
-    return contend_await(zkl_once_prepare_async(cli_session, contend.paths[0], SERVER_MS,
+    return contend_await(zkl_once_prepare_async(cli_session, contend.paths[0], CLI_CALL_MS,
                                                 contend_answered, NULL, &cli_failure));
 }
 
 static int granted(void)
 {
-    int code = contend_await(zkl_once_look_async(contend.lock, length_ms, phase_ms, SERVER_MS,
+    int code = contend_await(zkl_once_look_async(contend.lock, length_ms, phase_ms, CLI_CALL_MS,
                                                  &slot, contend_answered, NULL, &cli_failure));
     if (code != CLI_GO_ON || !slot.done) {
         return code;
@@ -163,7 +162,7 @@ static int ended(void)
                   job.stop_requested ? "a signal" : "--max-run");
         return EXIT_FAILED;
     }
-    int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &cli_failure);
+    int result = zkl_once_record(contend.lock, &slot, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_OK) {
         job.proved = true;
         return CLI_GO_ON;

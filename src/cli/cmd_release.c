@@ -123,7 +123,7 @@ static int find_and_remove(const char *path)
         }
     }
     int result = zkl_queue_remove(cli_session, chosen.path, chosen.entry->name, chosen.entry->token,
-                                  QUEUES_LIST_MS, &cli_failure);
+                                  CLI_CALL_MS, &cli_failure);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
     }
@@ -200,7 +200,7 @@ static int request_and_wait(const char *path)
     if (!cli.quiet) {
         show_chosen();
     }
-    int result = zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, QUEUES_LIST_MS,
+    int result = zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, CLI_CALL_MS,
                                   &cli_failure);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
@@ -277,7 +277,7 @@ static int limit;
 
 static int resize(const char *path)
 {
-    int result = zkl_semaphore_resize(cli_session, path, limit, QUEUES_LIST_MS, &cli_failure);
+    int result = zkl_semaphore_resize(cli_session, path, limit, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
         cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name,
                   cli_failure.text);

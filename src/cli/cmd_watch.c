@@ -144,7 +144,7 @@ static int run(const char **locks)
     watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
     watch.paths = locks;
     int code = queues_paths(locks) ? signals_catch() : EXIT_FAILED;
-    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, NULL) : code;
+    code = code == CLI_GO_ON ? cli_connect(CLI_CALL_MS, NULL) : code;
     if (code == CLI_GO_ON) {
         code = show_until_end();
         zkl_session_close(cli_session, LOOK_MS); /* it leaves nothing */

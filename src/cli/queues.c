@@ -11,10 +11,10 @@ int queues_outcome(const char *what, int result)
 int queues_act(const char *lock, int (*act)(const char *path))
 {
     char *path = cli_lock_path(lock);
-    int code = path ? cli_connect(QUEUES_LIST_MS, NULL) : EXIT_FAILED;
+    int code = path ? cli_connect(CLI_CALL_MS, NULL) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
         code = act(path);
-        zkl_session_close(cli_session, QUEUES_LIST_MS);
+        zkl_session_close(cli_session, CLI_CALL_MS);
     }
     free(path);
     return code;
@@ -32,7 +32,7 @@ bool queues_paths(const char **locks)
 
 int queues_list(zkl_queue **queue, const char *path)
 {
-    int result = zkl_queue_list(queue, cli_session, path, QUEUES_LIST_MS, &cli_failure);
+    int result = zkl_queue_list(queue, cli_session, path, CLI_CALL_MS, &cli_failure);
     return queues_outcome(path, result);
 }
 
@@ -76,7 +76,7 @@ static void walk_below(const char *path, const zkl_queue *queue)
 static void walk_to(const char *path)
 {
     zkl_queue *queue;
-    int result = zkl_queue_list(&queue, cli_session, path, QUEUES_LIST_MS, &cli_failure);
+    int result = zkl_queue_list(&queue, cli_session, path, CLI_CALL_MS, &cli_failure);
     if (result != ZKL_OK) {
         walk.count++;
         note_code(walk.fail(path, result));

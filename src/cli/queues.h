@@ -7,7 +7,6 @@
 #include "cli.h"
 
 #define QUEUES_VERSION 1 /* of the JSON */
-#define QUEUES_LIST_MS 10000
 
 /* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
  * it was said why. */

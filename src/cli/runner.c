@@ -5,7 +5,6 @@
 #include "queues.h"
 #include "runner.h"
 
-#define CONNECT_MS 10000
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
 
 struct contend contend = {
@@ -223,8 +222,8 @@ static int contend_ask(void)
  * create together with the session's first requests, which saves a round trip. */
 static int contend_open(void)
 {
-    bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
-    int64_t left_ms, most_ms = brief ? contend.wait_ms : CONNECT_MS;
+    bool brief = contend.wait_ms > 0 && contend.wait_ms < CLI_CALL_MS;
+    int64_t left_ms, most_ms = brief ? contend.wait_ms : CLI_CALL_MS;
     contend.begun_ms = now_ms();
     answered = false;
     int code = cli_connect(most_ms, contend_answered);
