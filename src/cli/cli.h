@@ -265,9 +265,9 @@ int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done);
 extern zkl_session *cli_session;
 /* Of the library's last call that failed, or the last answer to one that does not wait. */
 extern zkl_error cli_failure;
-/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an
- * exit code, with cli_failure. */
-int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms);
+/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. False, with
+ * cli_failure: it gives none. */
+bool cli_probe_tick(const char *server, int64_t *tick_ms);
 /* What an error of the library means for the command's exit code. */
 int cli_exit_code(int zkl_code);
 

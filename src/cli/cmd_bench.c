@@ -35,7 +35,8 @@ static struct {
 static int read_once(void)
 {
     zkl_queue *queue;
-    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CLI_CALL_MS, &cli_failure);
+    int result =
+        zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_OK) {
         zkl_queue_free(queue);
     }
@@ -186,14 +187,15 @@ static int measure_all(void)
             int64_t median = bench.count ? bench.samples[bench.count / 2] : 0;
             int64_t p99 = bench.count ? bench.samples[bench.count * 99 / 100] : 0;
             read_ns = i == 0 ? (double)median : read_ns;
-            bool printed = cli.json ? queues_print_json(json_pack(
-                                          "{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what",
-                                          what->name, "count", (json_int_t)bench.count, "median_ns",
-                                          (json_int_t)median, "p99_ns", (json_int_t)p99))
-                                    : printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text,
-                                             bench.count, (double)median / 1e6, (double)p99 / 1e6,
-                                             (double)median / read_ns) > 0 &&
-                                          fflush(stdout) == 0;
+            bool printed =
+                cli.json
+                    ? queues_print_json(json_pack("{s:s, s:I, s:I, s:I}", "what", what->name,
+                                                  "count", (json_int_t)bench.count, "median_ns",
+                                                  (json_int_t)median, "p99_ns", (json_int_t)p99))
+                    : printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, bench.count,
+                             (double)median / 1e6, (double)p99 / 1e6,
+                             (double)median / read_ns) > 0 &&
+                          fflush(stdout) == 0;
             code = printed ? CLI_GO_ON : EXIT_FAILED;
         }
     }

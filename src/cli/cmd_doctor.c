@@ -4,7 +4,6 @@
 #include "queues.h"
 
 #define ASK_MS 2000
-#define PROBE_MS 5000
 
 static struct {
     int problems;
@@ -23,8 +22,8 @@ __attribute__((format(printf, 3, 4))) static void find(bool fine, const char *su
     va_end(arguments);
     found.problems += !fine;
     if (cli.json) {
-        queues_print_json(json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject,
-                                    "ok", fine, "text", text));
+        queues_print_json(
+            json_pack("{s:s, s:b, s:s}", "subject", subject, "ok", fine, "text", text));
     } else if (!fine || !cli.quiet) {
         cli_line(stdout, CLI_FOLD, "%-4s %s: %s", fine ? "ok" : "BAD", subject, text);
     }
@@ -55,7 +54,7 @@ static void examine_tick(const char *server, const char *host, const char *port)
     if (asked) {
         tick_ms = strtol(text, NULL, 10);
     }
-    if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms) != CLI_GO_ON) {
+    if (!asked && !cli_probe_tick(address, &tick_ms)) {
         find(false, server, "tickTime not verified: %s", cli_failure.text);
     } else if (tick_ms == 0) {
         find(false, server,

@@ -1,6 +1,5 @@
 /* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
 
-#include "queues.h"
 #include "runner.h"
 
 /* The longest pause between failures. A CMD that ran for longer fails as if for the first time. */

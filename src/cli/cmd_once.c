@@ -1,7 +1,5 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts; and what is recorded of a job. */
-#include "queues.h"
 #include "runner.h"
-
 
 static int64_t length_ms, phase_ms; /* length 0: no --slot */
 static bool want_status;

@@ -131,9 +131,8 @@ static int find_and_remove(const char *path)
         return queues_outcome(chosen.path, result);
     }
     if (cli.json) {
-        json_t *removed =
-            json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed", "path",
-                      chosen.path, "contender", queues_entry_json(chosen.queue, chosen.entry));
+        json_t *removed = json_pack("{s:s, s:s, s:o}", "event", "removed", "path", chosen.path,
+                                    "contender", queues_entry_json(chosen.queue, chosen.entry));
         return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
     }
     cli_note("\"%s\": removed", chosen.name);
@@ -200,8 +199,8 @@ static int request_and_wait(const char *path)
     if (!cli.quiet) {
         show_chosen();
     }
-    int result = zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, CLI_CALL_MS,
-                                  &cli_failure);
+    int result =
+        zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
     }
@@ -239,9 +238,9 @@ static int request_and_wait(const char *path)
     }
     if (cli.json) {
         json_t *revoked =
-            json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event", "revoked",
-                      "path", chosen.path, "gave_way", gave_way, "wait_ms", (json_int_t)waited_ms,
-                      "contender", queues_entry_json(chosen.queue, chosen.entry));
+            json_pack("{s:s, s:s, s:b, s:I, s:o}", "event", "revoked", "path", chosen.path,
+                      "gave_way", gave_way, "wait_ms", (json_int_t)waited_ms, "contender",
+                      queues_entry_json(chosen.queue, chosen.entry));
         if (!queues_print_json(revoked)) {
             return EXIT_FAILED;
         }
@@ -287,8 +286,8 @@ static int resize(const char *path)
         return queues_outcome(path, result);
     }
     if (cli.json) {
-        json_t *resized = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",
-                                    "path", path, "limit", limit);
+        json_t *resized =
+            json_pack("{s:s, s:s, s:i}", "event", "resized", "path", path, "limit", limit);
         return queues_print_json(resized) ? EXIT_DONE : EXIT_FAILED;
     }
     cli_note("\"%s\": %d at a time from now on", chosen.name, limit);

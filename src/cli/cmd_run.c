@@ -1,6 +1,5 @@
 /* cmd_run.c - two commands that queue, hold and release: run with a CMD, hold without one, for
  * scripts and units that bring their own. */
-#include "queues.h"
 #include "runner.h"
 
 static bool shared;
@@ -97,9 +96,9 @@ static const struct cli_option hold_options[] = {
 static int hold_on(void)
 {
     int64_t end_ms = for_ms < 0 ? INT64_MAX : now_ms() + for_ms;
-    json_t *granted = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "v", QUEUES_VERSION, "event",
-                                "granted", "lock", contend.name, "path", contend.paths[0], "node",
-                                contend.node, "token", (json_int_t)contend.grant.token, "wait_ms",
+    json_t *granted = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "event", "granted", "lock",
+                                contend.name, "path", contend.paths[0], "node", contend.node,
+                                "token", (json_int_t)contend.grant.token, "wait_ms",
                                 (json_int_t)(now_ms() - contend.begun_ms));
     if (!queues_print_json(granted)) {
         return EXIT_FAILED;

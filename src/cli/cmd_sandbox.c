@@ -185,9 +185,8 @@ static bool print_servers(void)
         for (int i = 0; i < guardian_order.servers; i++) {
             json_array_append_new(pids, json_integer(guardian_report.pids[i]));
         }
-        return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
-                                           guardian_report.servers, "pids", pids, "folder",
-                                           guardian_report.folder));
+        return queues_print_json(json_pack("{s:s, s:o, s:s}", "servers", guardian_report.servers,
+                                           "pids", pids, "folder", guardian_report.folder));
     }
     return printf("ZKLOCK_SERVERS=%s\n", guardian_report.servers) > 0 && fflush(stdout) == 0;
 }

@@ -184,5 +184,4 @@ const struct cli_command cmd_completion = {
     .wanted = "for which shell? bash",
     .summary = "print the script that completes zklock's words",
     .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
-    .notes = NULL,
 };

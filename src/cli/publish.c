@@ -1,7 +1,6 @@
 /* publish.c - reports the state of a lock: in files for Prometheus, to the service manager, over
  * HTTP. */
 #include <dlfcn.h>
-#include <jansson.h>
 #include <limits.h>
 #include <microhttpd.h>
 #include <netdb.h>
@@ -272,15 +271,14 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status,
 static enum MHD_Result reply_json(struct MHD_Connection *connection, unsigned status,
                                   json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    json_decref(object);
+    char *text = queues_json_text(object);
     return text ? reply(connection, status, "application/json", text) : MHD_NO;
 }
 
 static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned status,
                                    const char *why)
 {
-    return reply_json(connection, status, json_pack("{s:i, s:s}", "v", 1, "error", why));
+    return reply_json(connection, status, json_pack("{s:s}", "error", why));
 }
 
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
@@ -295,8 +293,8 @@ static enum MHD_Result reply_leader(struct MHD_Connection *connection)
                          : json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value",
                                      http.leader_value, "token", (json_int_t)http.leader_token);
     json_t *object =
-        json_pack("{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", contend.paths[0],
-                  "leads", leads, "token", (json_int_t)(leads ? token : 0), "remaining_ms",
+        json_pack("{s:s, s:b, s:I, s:I, s:b, s:o}", "election", contend.paths[0], "leads", leads,
+                  "token", (json_int_t)(leads ? token : 0), "remaining_ms",
                   (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader);
     pthread_mutex_unlock(&http.mutex);
     return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
@@ -311,7 +309,7 @@ static enum MHD_Result reply_health(struct MHD_Connection *connection)
     bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state",
+                      json_pack("{s:b, s:s, s:b}", "takes_part", takes_part, "state",
                                 words[standing], "connected", connected));
 }
 

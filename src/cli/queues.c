@@ -238,8 +238,8 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
     for (size_t i = 0; i < queue->count; i++) {
         json_array_append_new(contenders, queues_entry_json(queue, &queue->entries[i]));
     }
-    return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders",
-                     contenders, "foreign", (json_int_t)queue->foreign);
+    return json_pack("{s:s, s:o, s:I}", "path", path, "contenders", contenders, "foreign",
+                     (json_int_t)queue->foreign);
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)
@@ -273,10 +273,20 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
     }
 }
 
+char *queues_json_text(json_t *object)
+{
+    json_t *whole = json_pack("{s:i}", "v", 1);
+    char *text = json_object_update_new(whole, object) == 0
+                     ? json_dumps(whole, JSON_COMPACT | JSON_ENSURE_ASCII)
+                     : NULL;
+    json_decref(whole);
+    return text;
+}
+
 bool queues_print_json(json_t *object)
 {
-    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 &&
-                   putchar('\n') != EOF;
-    json_decref(object);
-    return printed && fflush(stdout) == 0;
+    char *text = queues_json_text(object);
+    bool printed = text && puts(text) >= 0 && fflush(stdout) == 0;
+    free(text);
+    return printed;
 }

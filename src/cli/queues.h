@@ -6,8 +6,6 @@
 
 #include "cli.h"
 
-#define QUEUES_VERSION 1 /* of the JSON */
-
 /* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
  * it was said why. */
 int queues_act(const char *lock, int (*act)(const char *path));
@@ -46,11 +44,14 @@ struct cli_text queues_who(const zkl_queue_entry *entry);
 json_t *queues_number(bool known, int64_t value);
 /* One contender. NULL without memory. */
 json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry);
-/* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
+/* One object: {"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
 json_t *queues_json(const char *path, const zkl_queue *queue);
 /* A table for people, one line per contender below the path. */
 void queues_print(FILE *out, const char *path, const zkl_queue *queue);
-/* Prints an object on a line of its own, and drops it. False when it could not be written. */
+/* An object of ours as text, with the version of our JSON before all else; malloced. NULL without
+ * memory. Drops the object. */
+char *queues_json_text(json_t *object);
+/* Prints that on a line of its own. False when it could not be written. */
 bool queues_print_json(json_t *object);
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
 struct cli_text queues_session(const zkl_queue_entry *entry);

@@ -1,8 +1,6 @@
 /* runner.c - a lock, from the words of the command line to the report. */
-#include <jansson.h>
 #include <limits.h>
 
-#include "queues.h"
 #include "runner.h"
 
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
@@ -341,8 +339,6 @@ int contend_release(void)
     return zkl_lock_release(contend.lock, &contend.error);
 }
 
-#define REPORT_VERSION 1
-
 struct runner runner;
 
 bool runner_take_try(const char *value)
@@ -388,28 +384,26 @@ static int write_report(int code)
     bool granted = runner.granted_ms > 0, killed = WIFSIGNALED(job.status);
     bool ended_well =
         job.ran && !job.lost && !job.unkept && !job.overruled && job.stop == JOB_NOT_STOPPED;
-    json_t *object =
-        json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
-                  "s:o?, s:o?, s:s?}",
-                  "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
-                  contend.name, "path", contend.paths[0], "node", granted ? contend.node : NULL,
-                  "token", queues_number(granted, contend.grant.token), "child", "exit",
-                  queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
-                  queues_number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
-                  (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
-                  "held_ms", queues_number(granted, runner.ended_ms - runner.granted_ms), "who",
-                  identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
-                  "granted_at_ms", queues_number(granted, offset_ms + runner.granted_ms),
-                  "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
-                  ended_well || runner.skipped || !*cli_last_words ? NULL : cli_last_words);
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    json_t *object = json_pack(
+        "{s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
+        "s:o?, s:o?, s:s?}",
+        "outcome", outcome(code), "exit_code", code, "lock", contend.name, "path", contend.paths[0],
+        "node", granted ? contend.node : NULL, "token", queues_number(granted, contend.grant.token),
+        "child", "exit", queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
+        queues_number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
+        (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms), "held_ms",
+        queues_number(granted, runner.ended_ms - runner.granted_ms), "who", identity_own(),
+        "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms), "granted_at_ms",
+        queues_number(granted, offset_ms + runner.granted_ms), "ended_at_ms",
+        queues_number(granted, offset_ms + runner.ended_ms), "reason",
+        ended_well || runner.skipped || !*cli_last_words ? NULL : cli_last_words);
+    char *text = queues_json_text(object);
     errno = ENOMEM;
     if (!text || !newfile_write(runner.report_file, text, "\n")) {
         complain_of_report();
         code = code == EXIT_DONE ? EXIT_FAILED : code; /* CMD's own, or what was lost, says more */
     }
     free(text);
-    json_decref(object);
     return code;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "queues.h"
 #include "supervise/supervise.h"
 
 /* --- the lock, of whatever recipe, from the connection to the release ------------------------- */

@@ -341,38 +341,34 @@ int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done)
 
 /* --- the tickTime of a server ---------------------------------------------------------------- */
 
+#define PROBE_MS 5000     /* until it is connected */
 #define PROBE_LOW_MS 1000 /* a client that gives up sooner may never be connected */
 
-/* What the server makes of this timeout; CLI_GO_ON, or an exit code, with error. The session holds
- * nothing, so it needs no lease. */
-static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms)
+/* What the server makes of this timeout; false with an error. The session holds nothing, so it
+ * needs no lease. */
+static bool negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms)
 {
     zkl_session *session;
     own.options.session_timeout_ms = asked_ms;
     own.options.tick_ms = 1;
     own.options.leader_pause_ms = 0;
-    int result = zkl_session_open(&session, server, &own.options, &cli_failure);
-    if (result == ZKL_OK) {
+    bool opened = zkl_session_open(&session, server, &own.options, &cli_failure) == ZKL_OK;
+    if (opened) {
         *granted_ms = zkl_session_timeout_ms(session);
         zkl_session_close(session, PROBE_LOW_MS);
     }
-    return cli_exit_code(result);
+    return opened;
 }
 
-int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms)
+bool cli_probe_tick(const char *server, int64_t *tick_ms)
 {
     int64_t asked_ms = cli.tick_ms > PROBE_LOW_MS ? cli.tick_ms : PROBE_LOW_MS, low_ms, high_ms;
-    int code = EXIT_FAILED;
     *tick_ms = 0;
     cli_failure.text[0] = '\0';
-    if (take_options(connect_timeout_ms)) {
-        signals_end_at_once = true;
-        code = negotiate(server, asked_ms, &low_ms);
-        code = code == CLI_GO_ON ? negotiate(server, CLI_DAY_MS, &high_ms) : code;
-        signals_end_at_once = false;
-    }
+    bool opened = take_options(PROBE_MS) && negotiate(server, asked_ms, &low_ms) &&
+                  negotiate(server, CLI_DAY_MS, &high_ms);
     explicit_bzero(own.secret, sizeof own.secret);
-    if (code == CLI_GO_ON && high_ms < CLI_DAY_MS) {
+    if (opened && high_ms < CLI_DAY_MS) {
         /* Unless they are configured, the bounds of a server's timeouts are 2 and 20 ticks
          * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8). low_ms
          * and high_ms are what it granted to requests for asked_ms and for a day. If low_ms is
@@ -381,7 +377,7 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
         bool agree = low_ms > asked_ms ? low_ms == 2 * tick : 2 * tick <= asked_ms;
         *tick_ms = agree ? tick : 0;
     }
-    return code;
+    return opened;
 }
 
 /* --- four-letter commands --------------------------------------------------------------------- */

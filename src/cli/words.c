@@ -1,14 +1,12 @@
 /* words.c - messages, what a word the user typed means, and text on its way to a terminal: without
  * what could steer it, and as wide as fits. */
 #include <ctype.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <sys/ioctl.h>
 #include <wchar.h>
 
 #include "cli.h"
 
-static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
 static enum cli_rank last_rank = CLI_NOTE;
 char cli_last_words[CLI_MESSAGE_MAX];
 zkl_error cli_failure;
@@ -22,12 +20,10 @@ __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const 
     if (rank == CLI_ERROR || (rank == CLI_NOTE ? !cli.quiet : cli.verbose)) {
         cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= CLI_MESSAGE_MAX ? "..." : "");
     }
-    pthread_mutex_lock(&last_mutex);
     if (rank >= last_rank) {
         last_rank = rank;
         cli_printable(line, strlen(line), cli_last_words, sizeof cli_last_words);
     }
-    pthread_mutex_unlock(&last_mutex);
 }
 
 void cli_say(enum cli_rank rank, const char *format, ...)
