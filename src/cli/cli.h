@@ -245,8 +245,8 @@ int signals_catch(void);
 /* TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For calls that cannot
  * be interrupted, and whose end leaves nothing behind. */
 extern volatile sig_atomic_t signals_end_at_once;
-/* Readable while one waits. */
-int signals_fd(void);
+/* The first is readable while one waits. */
+extern int signals_pipe[2];
 /* The next one; 0: none waits. */
 int signals_next(void);
 /* TERM, INT, HUP or QUIT. */

@@ -55,7 +55,7 @@ static int campaign(void)
             cli_error("\"%s\": the process that runs --health was killed", contend.name);
             return EXIT_FAILED;
         }
-        code = contend_wait_or_end(-1);
+        code = contend_wait_or_end(INT64_MAX);
     }
     if (code == CLI_GO_ON) {
         http_standing = HTTP_QUEUED;
@@ -105,10 +105,10 @@ static int next(int code)
         http_standing = HTTP_PAUSED;
         notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code,
                     (double)pause_ms / 1000);
-        int64_t left_ms, end_ms = now_ms() + pause_ms;
+        int64_t end_ms = now_ms() + pause_ms;
         code = CLI_GO_ON;
-        while (code == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
-            code = contend_wait_or_end((int)left_ms);
+        while (code == CLI_GO_ON && now_ms() < end_ms) {
+            code = contend_wait_or_end(end_ms);
         }
     } else if (!ends) {
         code = CLI_GO_ON;
@@ -128,8 +128,6 @@ static int run(const char **words)
     static const struct runner_policy policy = {
         .name = "elect", .opened = opened, .granted = granted, .next = next};
     contend.recipe = ZKL_RECIPE_ELECTION;
-    contend.reloads = true; /* from a terminal HUP means that the terminal has closed; to a daemon:
-                               read the configuration again */
     if (!health.command && (health.every_ms > 0 || health.fails > 0)) {
         return cli_usage("elect", "elect: --every and --fails are for --health, which is missing");
     }

@@ -125,7 +125,8 @@ static int show_until_end(void)
         code = watch.form == WATCH_SCREEN ? list_and_draw() : look();
         signals_end_at_once = false;
         if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* which passes, and was reported */
-            struct pollfd fds[] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
+            struct pollfd fds[] = {{.fd = signals_pipe[0], .events = POLLIN},
+                                   {.fd = STDOUT_FILENO}};
             poll(fds, 2, LOOK_MS); /* the window's size changes by a signal, too */
             int number = signals_next();
             code = signals_is_end(number)                 ? EXIT_SIGNAL + number

@@ -243,7 +243,7 @@ static void on_time(void)
 
 static void wait_once(bool started)
 {
-    if (contend_wait(keeper_socket, started, REFRESH_MS)) {
+    if (contend_wait(keeper_socket, started, now_ms() + REFRESH_MS)) {
         on_event();
     }
 }

@@ -125,18 +125,15 @@ bool notify_open(void)
     return true;
 }
 
-int publish_timeout(int timeout_ms)
+int publish_timeout(int64_t end_ms)
 {
-    int64_t now = now_ms(), left_ms = timeout_ms >= 0 ? timeout_ms : INT_MAX; /* 24 days */
-    if (metrics_file && next_ms - now < left_ms) {
-        left_ms = next_ms > now ? next_ms - now : 0;
-    }
+    int64_t left_ms = (metrics_file && next_ms < end_ms ? next_ms : end_ms) - now_ms();
     if (notify_socket >= 0 && notify.every_ms > 0) {
-        int64_t due_ms = notify.said_ms + notify.every_ms - now;
+        int64_t due_ms = notify.said_ms + notify.every_ms - now_ms();
         due_ms = due_ms > 100 ? due_ms : 100; /* it may have been withheld: no hurry */
         left_ms = due_ms < left_ms ? due_ms : left_ms;
     }
-    return (int)left_ms;
+    return left_ms > INT_MAX ? INT_MAX /* 24 days */ : left_ms > 0 ? (int)left_ms : 0;
 }
 
 void publish_due(void)

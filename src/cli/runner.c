@@ -1,6 +1,4 @@
 /* runner.c - a lock, from the words of the command line to the report. */
-#include <limits.h>
-
 #include "runner.h"
 
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
@@ -21,13 +19,6 @@ static struct {
     bool shown;
     int64_t next_ms; /* CLOCK_MONOTONIC; INT64_MAX: nobody wants it */
 } progress;
-
-/* For poll: milliseconds until it is due; -1: never. */
-static int line_timeout(void)
-{
-    int64_t left = progress.next_ms - now_ms();
-    return left > INT_MAX ? -1 : left > 0 ? (int)left : 0;
-}
 
 /* Cut to the width of the terminal: a line that wraps cannot be wiped. */
 __attribute__((format(printf, 2, 3))) static void print(const char *name, const char *format, ...)
@@ -75,7 +66,7 @@ static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
 /* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
 static void show_line(void)
 {
-    if (line_timeout() != 0) {
+    if (now_ms() < progress.next_ms) {
         return;
     }
     progress.next_ms = now_ms() + NEXT_MS;
@@ -161,23 +152,25 @@ static int make_lock(void)
     }
 }
 
-bool contend_wait(int fd, bool for_signals, int timeout_ms)
+bool contend_wait(int fd, bool for_signals, int64_t end_ms)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
                            {.fd = zkl_session_fd(cli_session), .events = POLLIN},
-                           {.fd = for_signals ? signals_fd() : -1, .events = POLLIN},
+                           {.fd = for_signals ? signals_pipe[0] : -1, .events = POLLIN},
                            {.fd = fd < 0 ? health.socket : -1, .events = POLLIN}};
-    bool ready = poll(fds, 4, publish_timeout(timeout_ms)) > 0 && fds[0].revents;
+    bool ready = poll(fds, 4, publish_timeout(end_ms)) > 0 && fds[0].revents;
     zkl_session_dispatch(cli_session);
     publish_due();
     return ready;
 }
 
-int contend_wait_or_end(int timeout_ms)
+int contend_wait_or_end(int64_t end_ms)
 {
-    contend_wait(-1, true, timeout_ms);
+    contend_wait(-1, true, end_ms);
     int number = signals_next();
-    if (!signals_is_end(number) || (number == SIGHUP && contend.reloads && job.terminal < 0)) {
+    /* From a terminal HUP means that the terminal has closed; to a daemon: read the configuration
+     * again. */
+    if (!signals_is_end(number) || (number == SIGHUP && policy->next && job.terminal < 0)) {
         return CLI_GO_ON;
     }
     contend.signal = number;
@@ -200,7 +193,7 @@ int contend_await(int begun)
         return code;
     }
     for (answered = false; code == CLI_GO_ON && !answered;) {
-        code = contend_wait_or_end(-1);
+        code = contend_wait_or_end(INT64_MAX);
     }
     return code == CLI_GO_ON ? complain_unless_ok(cli_failure.code) : code;
 }
@@ -221,7 +214,7 @@ static int contend_ask(void)
 static int contend_open(void)
 {
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CLI_CALL_MS;
-    int64_t left_ms, most_ms = brief ? contend.wait_ms : CLI_CALL_MS;
+    int64_t most_ms = brief ? contend.wait_ms : CLI_CALL_MS;
     contend.begun_ms = now_ms();
     answered = false;
     int code = cli_connect(most_ms, contend_answered);
@@ -236,8 +229,8 @@ static int contend_open(void)
         /* A session that is closed already: its answer says why. */
         code = complain_unless_ok(result == ZKL_ECLOSED ? ZKL_OK : result);
     }
-    while (code == CLI_GO_ON && !answered && (left_ms = end_ms - now_ms()) > 0) {
-        code = contend_wait_or_end((int)left_ms);
+    while (code == CLI_GO_ON && !answered && now_ms() < end_ms) {
+        code = contend_wait_or_end(end_ms);
     }
     if (code != CLI_GO_ON) {
         return code;
@@ -296,7 +289,7 @@ static int contend_acquire(void)
     progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
     progress.next_ms = progress.terminal || notify_socket >= 0 ? now_ms() + FIRST_MS : INT64_MAX;
     while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
-        code = contend_wait_or_end(line_timeout());
+        code = contend_wait_or_end(progress.next_ms);
         if (!contend.decided) {
             show_line();
         }
@@ -311,7 +304,7 @@ static int contend_acquire(void)
         int64_t deadline = now_ms() + LEAVE_MS;
         zkl_lock_cancel(contend.lock);
         while (!contend.decided && now_ms() < deadline) {
-            contend_wait_or_end(50);
+            contend_wait_or_end(deadline);
         }
         if (contend.decided && contend.result == ZKL_OK) {
             zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
@@ -524,7 +517,6 @@ int runner_main(const struct runner_policy *own, const char **words)
     zkl_lock_free(contend.lock);
     if (!policy->held) {
         keeper_close();
-        hook_close();
     }
     return runner.report_file ? write_report(code) : code;
 }

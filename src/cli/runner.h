@@ -23,7 +23,6 @@ extern struct contend {
     zkl_recipe recipe;    /* of its lock; of an election metadata is what it publishes */
     int limit;            /* of a semaphore; 0: what the path says; -1: it is none */
     const char *metadata; /* on our znode; NULL: host, process and user */
-    bool reloads;         /* without a terminal, HUP does not end the wait */
     bool revocable;       /* notices requests to release */
     int64_t delay_ms;     /* after a holder that did not release */
     /* Results. */
@@ -43,16 +42,16 @@ extern struct contend {
  * call itself returned. */
 void contend_answered(int code, const zkl_error *error, void *payload);
 int contend_await(int begun);
-/* Waits for callbacks, news of the host's health, a signal or the time. A signal may mean an exit
- * code. */
-int contend_wait_or_end(int timeout_ms);
+/* Waits for callbacks, news of the host's health, a signal or the time (CLOCK_MONOTONIC; INT64_MAX:
+ * no matter when). A signal may mean an exit code. */
+int contend_wait_or_end(int64_t end_ms);
 
 /* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
 /* Waits for callbacks, the time, news in fd (-1: there is none; those of the host's health instead)
  * or, if wanted, a signal. Runs the callbacks that are due, and notifies the watchdog. True: fd is
  * readable. */
-bool contend_wait(int fd, bool for_signals, int timeout_ms);
+bool contend_wait(int fd, bool for_signals, int64_t end_ms);
 
 /* --- CMD under the lock ----------------------------------------------------------------------- */
 
@@ -180,8 +179,8 @@ void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * that waits. The watchdog is not notified when the session is connected and has sent nothing for a
  * session timeout: its thread hangs then, and a restart helps. */
 void publish_due(void);
-/* How long a poll may wait until the next of both: timeout_ms (-1: none), or less. */
-int publish_timeout(int timeout_ms);
+/* How long a poll may wait that has to end then: no longer than until the next of both. */
+int publish_timeout(int64_t end_ms);
 
 /* --- elect --listen --------------------------------------------------------------------------- */
 

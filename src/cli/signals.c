@@ -1,7 +1,7 @@
 
 #include "cli.h"
 
-static int pipe_ends[2] = {-1, -1};
+int signals_pipe[2];
 volatile sig_atomic_t signals_end_at_once = true;
 
 bool signals_is_end(int number)
@@ -25,7 +25,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     if (signals_end_at_once && signals_is_end(number)) {
         _exit(EXIT_SIGNAL + number);
     }
-    if (write(pipe_ends[1], &byte, 1) < 0) {
+    if (write(signals_pipe[1], &byte, 1) < 0) {
         /* Full: thousands wait already. */
     }
     errno = saved;
@@ -36,7 +36,7 @@ int signals_catch(void)
     static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
-    if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (pipe2(signals_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         cli_error("cannot catch signals: %s; raise the limit (ulimit -n)", strerror(errno));
         return EXIT_FAILED;
     }
@@ -56,13 +56,8 @@ int signals_catch(void)
     return CLI_GO_ON;
 }
 
-int signals_fd(void)
-{
-    return pipe_ends[0];
-}
-
 int signals_next(void)
 {
     unsigned char byte;
-    return read(pipe_ends[0], &byte, 1) == 1 ? byte : 0;
+    return read(signals_pipe[0], &byte, 1) == 1 ? byte : 0;
 }

@@ -117,7 +117,7 @@ struct hook_event {
 };
 
 const char *hook_program;
-static int to_process = -1;
+static int to_process;            /* its end is ours */
 static struct hook_event current; /* node and token are those of the grant */
 static zkl_state last_state;      /* the one that was last reported */
 static bool dropped;              /* an event could not be sent, which was said */
@@ -242,11 +242,4 @@ void hook_ended(bool lost)
         send_event(lost ? "lost" : "released");
     }
     last_state = ZKL_STATE_IDLE;
-}
-
-void hook_close(void)
-{
-    if (to_process >= 0) {
-        close(to_process);
-    }
 }

@@ -161,7 +161,6 @@ void hook_granted(const char *node, int64_t token);
 void hook_follow(zkl_state state);
 /* The grant has ended. Reports nothing if the loss was reported. */
 void hook_ended(bool lost);
-void hook_close(void);
 
 /* --- the guardian ----------------------------------------------------------------------------- */
 
