@@ -10,7 +10,7 @@ static int64_t for_ms = 3000;
 
 static const struct cli_option options[] = {
     OPTION_DURATION("for", '\0', &for_ms, 100, CLI_LONGEST_MS, "measure for this long in all (3s)"),
-    {.name = NULL},
+    {0},
 };
 
 struct side {
@@ -81,35 +81,25 @@ static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const z
     cli_failure = *error;
 }
 
-/* Until the other side is queued behind the holder, or decided: it is granted if the holder's znode
- * was deleted, and its own deadline ends this wait. The requests that it sends after its create are
- * sent before our last one. */
-static int wait_queued(struct side *waiter)
-{
-    size_t count = 0;
-    int result = ZKL_OK;
-    while (result == ZKL_OK && count < 2 && !waiter->decided) {
-        zkl_queue *queue;
-        result = zkl_queue_list(&queue, waiter->session, bench.path, CLI_CALL_MS, &cli_failure);
-        if (result == ZKL_OK) {
-            count = queue->count;
-            zkl_queue_free(queue);
-        }
-        zkl_session_dispatch(waiter->session);
-    }
-    return result;
-}
-
 static int hand_over_once(void)
 {
     struct side *from = &bench.sides[bench.holder];
     struct side *to = &bench.sides[!bench.holder];
+    size_t count = 0;
     to->decided = false;
     int result = zkl_lock_acquire_async(to->lock, CLI_CALL_MS, on_decided, to, &cli_failure);
-    if (result != ZKL_OK) {
-        return result;
+    /* Until the other side is queued behind the holder, or decided: it is granted if the holder's
+     * znode was deleted, and its own deadline ends this wait. The requests that it sends after its
+     * create are sent before our last one. */
+    while (result == ZKL_OK && count < 2 && !to->decided) {
+        zkl_queue *queue;
+        result = zkl_queue_list(&queue, to->session, bench.path, CLI_CALL_MS, &cli_failure);
+        if (result == ZKL_OK) {
+            count = queue->count;
+            zkl_queue_free(queue);
+        }
+        zkl_session_dispatch(to->session);
     }
-    result = wait_queued(to);
     bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (result == ZKL_OK) {
         result = zkl_lock_release(from->lock, &cli_failure);

@@ -34,7 +34,7 @@ static const struct cli_option options[] = {
                  "answer /healthz, /leader and /metrics by HTTP"),
     OPTION_DELAY_AFTER_CRASH,
     OPTIONS_JOB,
-    {.name = NULL},
+    {0},
 };
 
 /* Out of the queue until a check succeeds; then in it. */

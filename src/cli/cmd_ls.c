@@ -54,7 +54,7 @@ static bool want_me;
 
 static const struct cli_option check_options[] = {
     OPTION_FLAG("is-me", '\0', &want_me, "does a process of this user on this host hold it?"),
-    {.name = NULL},
+    {0},
 };
 
 static int check(const char *path)

@@ -125,7 +125,7 @@ static const struct cli_option options[] = {
     OPTIONS_WAIT,
     OPTION_MAX_RUN,
     OPTIONS_JOB,
-    {.name = NULL},
+    {0},
 };
 
 static int opened(void)

@@ -97,7 +97,7 @@ static const struct cli_option release_options[] = {
     OPTION_FLAG("yes", 'y', &yes, "do not ask; for scripts"),
     OPTION_TAKEN("token", '\0', "TOKEN", take_token,
                  "this contender, holding or waiting, as 'zklock ls' shows it"),
-    {.name = NULL},
+    {0},
 };
 
 static int find_and_remove(const char *path)
@@ -184,7 +184,7 @@ static const struct cli_option revoke_options[] = {
                     "how long to wait for its release (10s)"),
     OPTION_TAKEN("token", '\0', "TOKEN", take_token,
                  "this one of several holders, as 'zklock ls' shows it"),
-    {.name = NULL},
+    {0},
 };
 
 static int request_and_wait(const char *path)

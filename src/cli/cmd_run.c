@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
     OPTION_FLAG("revocable", '\0', &contend.revocable,
                 "stop CMD and release when 'zklock revoke' asks for it"),
     OPTION_DELAY_AFTER_CRASH,
-    {.name = NULL},
+    {0},
 };
 
 static int run(const char **words)
@@ -89,7 +89,7 @@ static const struct cli_option hold_options[] = {
     OPTIONS_WAIT,
     OPTION_DELAY_AFTER_CRASH,
     OPTION_DURATION("for", '\0', &for_ms, 0, CLI_LONGEST_MS, "let go after this long"),
-    {.name = NULL},
+    {0},
 };
 
 /* Holds until something ends it; the exit code. */

@@ -56,7 +56,7 @@ static const struct cli_option options[] = {
                  "a further line for zoo.cfg; may be repeated"),
     OPTION_DURATION("respawn", '\0', &guardian_order.respawn_ms, 0, CLI_LONGEST_MS,
                     "start a server that died again, after DUR"),
-    {.name = NULL},
+    {0},
 };
 
 /* --- what the servers need, looked for before anything is started ----------------------------- */

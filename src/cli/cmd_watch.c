@@ -65,7 +65,7 @@ static int show(const char *path, const zkl_queue *queue)
 
 static int look(void)
 {
-    static const zkl_queue nobody = {.count = 0};
+    static const zkl_queue nobody = {0};
     int code = CLI_GO_ON;
     for (struct watched *known = watch.queues; known; known = known->next) {
         known->in_use = false;

@@ -67,7 +67,7 @@ const struct cli_option cli_global_options[] = {
     OPTION_FLAG("verbose", 'v', &cli.verbose, "say more, the client's log included"),
     OPTION_FLAG("help", 'h', &help, "this text"),
     OPTION_FLAG("version", 'V', &version, "the version"),
-    {.name = NULL},
+    {0},
 };
 
 /* --- values ---------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static int add(const struct cli_option *options, struct poptOption *table,
 static int parse(const struct cli_command *command)
 {
     const struct cli_option *known[OPTIONS_MAX];
-    struct poptOption table[OPTIONS_MAX + 1] = {{.longName = NULL}};
+    struct poptOption table[OPTIONS_MAX + 1] = {{0}};
     int own = command ? add(command->options, table, known, 0) : 0;
     add(cli_global_options, table, known, own);
     poptContext context =

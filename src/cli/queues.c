@@ -217,7 +217,7 @@ json_t *queues_number(bool known, int64_t value)
 json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
 {
     bool known = entry->readable;
-    struct identity identity = {.pid = 0};
+    struct identity identity = {0};
     bool ours = known && identity_parse(&identity, entry->data, entry->data_size);
     return json_pack(
         "{s:I, s:b, s:b, s:s?, s:s, s:o?, s:s?, s:s?, s:o?, s:o?, s:b, s:o?, s:o*, s:o*, s:o*}",

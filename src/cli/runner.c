@@ -469,7 +469,7 @@ static int open_and_queue(void)
             contend.begun_ms = now_ms();
             contend.decided = false;
             contend.result = ZKL_OK;
-            contend.grant = (zkl_grant){.token = 0};
+            contend.grant = (zkl_grant){0};
             contend.node[0] = '\0';
             contend.revoked = false;
         }

@@ -131,22 +131,6 @@ static bool lists_only_us(int fd)
     return only_us;
 }
 
-/* Says what makes the file no place for a secret: others can read it, or choose what it says. */
-static bool is_private(const char *file, int fd, const struct stat *status)
-{
-    if ((status->st_mode & (S_IRWXG | S_IRWXO)) && !lists_only_us(fd)) {
-        cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
-        return false;
-    }
-    if (status->st_uid != 0 && status->st_uid != geteuid()) {
-        cli_error("--auth-file %s: it belongs to user %u, who chooses what it says; chown it to "
-                  "root or to user %u",
-                  file, (unsigned)status->st_uid, (unsigned)geteuid());
-        return false;
-    }
-    return true;
-}
-
 bool cli_hide_secret(void)
 {
     struct stat secret;
@@ -185,14 +169,24 @@ static bool take_secret(const char *file)
     size_t length = 0;
     ssize_t got = 0;
     int fd = open(file, O_RDONLY | O_CLOEXEC);
-    bool opened = fd >= 0 && fstat(fd, &status) == 0;
-    bool trusted = opened && is_private(file, fd, &status);
+    bool trusted = false;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        got = -1;
+    } else if ((status.st_mode & (S_IRWXG | S_IRWXO)) && !lists_only_us(fd)) {
+        cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
+    } else if (status.st_uid != 0 && status.st_uid != geteuid()) {
+        cli_error("--auth-file %s: it belongs to user %u, who chooses what it says; chown it to "
+                  "root or to user %u",
+                  file, (unsigned)status.st_uid, (unsigned)geteuid());
+    } else {
+        trusted = true;
+    }
     /* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. */
     while (trusted && length < AUTH_MAX &&
            (got = read(fd, own.secret + length, AUTH_MAX - length)) > 0) {
         length += (size_t)got;
     }
-    if (!opened || got < 0) {
+    if (got < 0) {
         cli_error("--auth-file %s: %s", file, strerror(errno));
     }
     if (fd >= 0) {

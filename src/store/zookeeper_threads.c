@@ -185,7 +185,7 @@ void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
  * the sockets is known, it counts whether zookeeper_close was quick. */
 static bool close_and_confirm(struct zkl__store *store)
 {
-    struct zk_candidates sockets = {.count = 0};
+    struct zk_candidates sockets = {0};
     int kept[ZK_SOCKETS]; /* -1: it was closed since, or no descriptor is left */
     int64_t began = zkl__clock_now();
     pthread_mutex_lock(&store->mutex);

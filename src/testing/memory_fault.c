@@ -69,7 +69,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     }
     store->link_state = ZKL__LINK_DOWN;
     store->held = store->faults.broken = false;
-    store->faults.plan = (struct zkl__memory_plan){.write = false};
+    store->faults.plan = (struct zkl__memory_plan){0};
     zkl__memory_discard_watches(store, store->sure.number);
     zkl__memory_enqueue(store, &suspension->item);
     while ((at = lost->first)) {

@@ -228,7 +228,7 @@ struct signalled {
  * of the group count in what it returns. */
 static struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 {
-    struct signalled signalled = {.refused = NULL};
+    struct signalled signalled = {0};
     if (!read_processes(root)) {
         return signalled;
     }
