@@ -118,8 +118,6 @@ struct zkl__memory_plan {
 
 /* What src/testing has a session suffer. */
 struct zkl__memory_faults {
-    /* Called instead of what submit does; NULL: nothing is planned. */
-    int (*accept)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
     struct zkl__memory_plan plan;
     bool broken; /* what comes from now on is lost: it waits here for the suspension */
     struct zkl__list lost;
@@ -175,20 +173,20 @@ struct zkl__memory_space *zkl__memory_find_space(const char *servers);
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind);
 void zkl__memory_enqueue(struct zkl__store *store, struct zkl__memory_item *item);
-/* A reply that a server sent, not one that was lost. */
-bool zkl__memory_was_answered(const struct zkl__memory_item *item);
+/* The connection is lost: with all that came on it and has not been told, or only with what came
+ * once it was broken. Takes the notice over. */
+void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all);
+
 /* Enqueues the reply to an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
 int zkl__memory_take_reply(struct zkl__store *store, uint64_t id, struct zkl__memory_reply *reply);
 
-/* --- operations (memory_ops.c) --------------------------------------------------------------- */
+/* --- operations (memory.c) ------------------------------------------------------------------- */
 
 /* Of a zeroed space. False: no memory. */
 bool zkl__memory_space_init(struct zkl__memory_space *space, const zkl_heap *heap, int64_t zxid);
 void zkl__memory_space_deinit(struct zkl__memory_space *space);
 struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_space *space, const char *path);
 
-/* One of the writes, or a multi, which has at least one (a lone check is none). */
-bool zkl__memory_writes(const struct zkl__op *op);
 /* Carries out a valid op. NULL: no memory, and nothing was done. */
 struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, const struct zkl__op *op);
 /* Room for a reply without contents; NULL: no memory. */
@@ -199,13 +197,9 @@ void zkl__memory_end(struct zkl__store *store);
  * is deleted if it ever had a child; one that this empties is deleted the next time. */
 void zkl__memory_delete_nodes(struct zkl__memory_space *space, int64_t owner);
 
-/* --- watches (memory_ops.c) ------------------------------------------------------------------ */
-
-/* Frees a watch that another one of its session makes unneeded. */
-void zkl__memory_arm(struct zkl__memory_watch *watch);
-void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event);
 /* Of the session's armed watches those that were set after the op of this number. */
 void zkl__memory_discard_watches(struct zkl__store *store, uint64_t after);
+void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event);
 /* Those of this path. False: there was none. */
 bool zkl__memory_unwatch(struct zkl__store *store, const char *path);
 

@@ -386,7 +386,7 @@ static int store_close(struct zkl__store *store, int64_t timeout_ms, int64_t *ag
             parted = zkl__zk_part(store, deadline);
             pthread_mutex_lock(&store->mutex);
         }
-        if (!parted && again_ms && !zkl__zk_has_threads) {
+        if (!parted && again_ms && zkl__threadless) {
             int64_t left = wake - zkl__clock_now();
             *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left / ZKL__MS + 1 : 1;
             pthread_mutex_unlock(&store->mutex);

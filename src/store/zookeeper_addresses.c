@@ -200,7 +200,7 @@ void zkl__zk_names_resolve(struct zk_names *names)
 {
     pthread_mutex_lock(&names->mutex);
     /* Without threads the caller waits for each name: resolve once. */
-    bool known = names->numeric || (!zkl__zk_has_threads && names->list[0] != '\0');
+    bool known = names->numeric || (zkl__threadless && names->list[0] != '\0');
     bool begin = !known && names->holders == 1;
     names->holders++;
     names->found_count = begin ? 0 : names->found_count;

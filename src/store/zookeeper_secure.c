@@ -81,7 +81,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     /* The two client libraries export the same names: chance decides which one is called. The
      * blocking functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file
      * to compare it with those that are loaded, at each start of the command. */
-    bool other = !zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
+    bool other = zkl__threadless && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
     dl_iterate_phdr(note_other, &other);
     if (other) {
         return zkl__fail_at(
@@ -90,7 +90,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
             "and one of libzklock and libzklock_st",
             zkl__zk_other_library, zkl__zk_library);
     }
-    if (!zkl__zk_has_threads && (config->tls || config->sasl)) {
+    if (zkl__threadless && (config->tls || config->sasl)) {
         return zkl__fail_at(err, ZKL_EUNSUPPORTED, NULL,
                             "%s is not for libzklock_st, for it would stop the caller's loop: use "
                             "libzklock, or put stunnel in front of the servers (SECURITY.md)",

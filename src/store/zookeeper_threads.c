@@ -116,7 +116,6 @@ void zkl__zk_hide_socket(struct zkl__store *store)
 
 /* --- threads --------------------------------------------------------------------------------- */
 
-const bool zkl__zk_has_threads = true;
 const char zkl__zk_library[] = "libzookeeper_mt";
 const char zkl__zk_other_library[] = "libzookeeper_st.so.2";
 

@@ -137,7 +137,6 @@ void zkl__zk_drive_end(struct zkl__store *store)
     }
 }
 
-const bool zkl__zk_has_threads = false;
 const char zkl__zk_library[] = "libzookeeper_st";
 const char zkl__zk_other_library[] = "libzookeeper_mt.so.2";
 

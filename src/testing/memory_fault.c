@@ -48,90 +48,6 @@ static struct zkl__memory_space *enter_tree(const char *servers)
     return space;
 }
 
-/* --- lost connections ------------------------------------------------------------------------ */
-
-/* The connection is lost: with all that came on it and has not been told, or only with what came
- * once it was broken. Takes the notice over. */
-static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all)
-{
-    struct zkl__list *queue = &store->queue, *lost = &store->faults.lost;
-    struct zkl__link *at;
-    while (all && (at = queue->last) &&
-           ((struct zkl__memory_item *)at)->kind != ZKL__ITEM_CONNECTED) {
-        zkl__list_remove(queue, at);
-        zkl__list_prepend(lost, at);
-    }
-    store->sure = store->told;
-    for (at = queue->first; at; at = at->next) {
-        if (zkl__memory_was_answered((struct zkl__memory_item *)at)) {
-            store->sure = ((struct zkl__memory_reply *)at)->seen;
-        }
-    }
-    store->link_state = ZKL__LINK_DOWN;
-    store->held = store->faults.broken = false;
-    store->faults.plan = (struct zkl__memory_plan){0};
-    zkl__memory_discard_watches(store, store->sure.number);
-    zkl__memory_enqueue(store, &suspension->item);
-    while ((at = lost->first)) {
-        struct zkl__memory_item *item = (struct zkl__memory_item *)at;
-        zkl__list_remove(lost, at);
-        if (item->kind == ZKL__ITEM_REPLY) {
-            ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
-            zkl__memory_enqueue(store, item);
-        } else {
-            /* A watch that was fired and not told is armed again if the client knows of it, for a
-             * client registers a watch when the reply comes. */
-            struct zkl__memory_watch *watch = (struct zkl__memory_watch *)item;
-            if (watch->number > store->sure.number) {
-                zkl__free(&store->heap, watch);
-            } else {
-                zkl__memory_arm(watch);
-            }
-        }
-    }
-}
-
-/* --- operations ------------------------------------------------------------------------------ */
-
-static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
-{
-    struct zkl__memory_faults *faults = &store->faults;
-    struct zkl__memory_plan *plan = &faults->plan;
-    /* How many more operations of this one's fate the plan has; NULL: it says nothing of this one.
-     */
-    size_t *left = &plan->lost;
-    if (plan->whole > 0) {
-        left = &plan->whole;
-    } else if (plan->half > 0) {
-        left = &plan->half;
-    }
-    if (*left == 0 || (plan->write && !zkl__memory_writes(op))) {
-        left = NULL;
-    }
-    bool last = left && plan->whole + plan->half + plan->lost == 1;
-    bool was_broken = faults->broken;
-    struct zkl__memory_notice *suspension =
-        last ? zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED) : NULL;
-    struct zkl__memory_reply *reply = NULL;
-    faults->broken = was_broken || (left && left != &plan->whole);
-    if (suspension || !last) {
-        reply =
-            left == &plan->lost ? zkl__memory_reply_new(store, 0) : zkl__memory_perform(store, op);
-    }
-    if (zkl__memory_take_reply(store, id, reply) != ZKL_OK) {
-        faults->broken = was_broken;
-        zkl__free(&store->heap, suspension);
-        return ZKL_ENOMEM;
-    }
-    if (left) {
-        --*left;
-    }
-    if (last) {
-        go_down(store, suspension, false);
-    }
-    return ZKL_OK;
-}
-
 /* --- hooks on a session ---------------------------------------------------------------------- */
 
 int zkl__memory_suspend(int64_t session_id)
@@ -142,7 +58,7 @@ int zkl__memory_suspend(int64_t session_id)
         struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
         code = suspension ? ZKL_OK : ZKL_ENOMEM;
         if (suspension) {
-            go_down(store, suspension, true);
+            zkl__memory_go_down(store, suspension, true);
         }
         leave(store->space);
     }
@@ -217,7 +133,7 @@ int zkl__memory_expire(int64_t session_id)
         struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
         struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
         if (end && suspension) {
-            go_down(store, suspension, true);
+            zkl__memory_go_down(store, suspension, true);
             zkl__memory_end(store);
             reconnect(store, end);
         } else {
@@ -249,7 +165,6 @@ static int set_plan(int64_t session_id, struct zkl__memory_plan plan)
     if (store && store->faults.broken) {
         code = ZKL_EINVAL;
     } else if (store) {
-        store->faults.accept = accept_by_plan;
         store->faults.plan = plan;
     }
     if (store) {
