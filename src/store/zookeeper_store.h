@@ -135,17 +135,6 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
 /* When no other thread uses it any more. */
 void zkl__zk_free(struct zkl__store *store);
 
-/* zookeeper_ops.c */
-int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-/* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread,
- * without the mutex. */
-void zkl__zk_reply_unknown(struct zkl__store *store);
-/* Frees what the library never completed; after zookeeper_close. */
-void zkl__zk_drop_all(struct zkl__store *store);
-/* At the end of every callback of the library's, on its completion thread, which has set `inside`.
- * Behind it nothing of the store is touched. */
-void zkl__zk_leave(struct zkl__store *store);
-enum zkl__rc zkl__zk_rc(int zk_code);
 /* The library gives its log callback no context, so each store has a function of its own from a
  * fixed set. When all are taken, lines are dropped. */
 void zkl__zk_log_open(struct zkl__store *store);
