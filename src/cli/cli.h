@@ -179,9 +179,9 @@ void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
 /* Writes a line that has foreign text in it: without characters that control a terminal, and never
  * wider than the terminal, which would break it, and the rest could look like a line of ours. A
- * pipe gets it whole. False: it could not be written. */
+ * pipe gets it whole. main.c looks whether it could be written. */
 enum cli_long { CLI_FOLD, CLI_CUT };
-bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
+void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Breaks a text at spaces into lines of so many columns. Its first line begins in column `at`, the

@@ -63,7 +63,7 @@ static int check(const char *path)
     char at[ZKL_PATH_MAX + 16];
     struct identity own, theirs;
     const char *text = identity_own();
-    bool held = false, printed = true, known = identity_parse(&own, text, strlen(text));
+    bool held = false, known = identity_parse(&own, text, strlen(text));
     int code = queues_list_holders(&queue, path, at, sizeof at);
     if (code != CLI_GO_ON) {
         return code;
@@ -78,13 +78,12 @@ static int check(const char *path)
               strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0));
     }
     size_t holder = queues_holder(queue);
-    if (cli.json) {
-        printed = queues_print_json(queues_json(path, queue));
-    } else if (!cli.quiet && holder == queue->count) {
-        printed = cli_line(stdout, CLI_FOLD, "%s is free", path);
-    } else if (!cli.quiet) {
-        printed = cli_line(stdout, CLI_FOLD, "%s is held by %s", path,
-                           queues_who(&queue->entries[holder]).bytes);
+    bool printed = !cli.json || queues_print_json(queues_json(path, queue));
+    if (!cli.json && !cli.quiet && holder == queue->count) {
+        cli_line(stdout, CLI_FOLD, "%s is free", path);
+    } else if (!cli.json && !cli.quiet) {
+        cli_line(stdout, CLI_FOLD, "%s is held by %s", path,
+                 queues_who(&queue->entries[holder]).bytes);
     }
     zkl_queue_free(queue);
     return !printed ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;

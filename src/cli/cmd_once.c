@@ -8,83 +8,71 @@ static bool want_status;
 
 #define UNKNOWN INT64_MIN
 
-struct status {
-    const char *path;
-    int64_t last_ms, recorded_ms; /* UNKNOWN: nothing is recorded */
-    int64_t due_ms;               /* round time of the slot that was to be recorded; UNKNOWN */
-    bool done;
-    zkl_queue *queue;
-};
-
-static bool print_json(const struct status *status)
-{
-    bool known = status->last_ms != UNKNOWN, due = status->due_ms != UNKNOWN;
-    json_t *object = queues_json(status->path, status->queue);
-    json_object_update_new(
-        object, json_pack("{s:s?, s:o?, s:s?, s:o?, s:o?, s:s?, s:o?, s:b}", "slot",
-                          known ? queues_utc(status->last_ms).bytes : NULL, "slot_ms",
-                          queues_number(known, status->last_ms), "recorded",
-                          known ? queues_utc(status->recorded_ms).bytes : NULL, "recorded_ms",
-                          queues_number(known, status->recorded_ms), "age_ms",
-                          queues_number(known, queues_age_ms(status->recorded_ms)), "due",
-                          due ? queues_utc(status->due_ms).bytes : NULL, "due_ms",
-                          queues_number(due, status->due_ms), "done", status->done));
-    return queues_print_json(object);
-}
-
-static bool print_text(const struct status *status)
-{
-    const char *path = status->path;
-    const zkl_queue *queue = status->queue;
-    size_t holder = queues_holder(queue);
-    bool printed =
-        status->last_ms == UNKNOWN
-            ? cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", path)
-            : cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", path,
-                       queues_utc(status->last_ms).bytes, queues_utc(status->recorded_ms).bytes,
-                       queues_age(queues_age_ms(status->recorded_ms)).bytes);
-    if (printed && status->due_ms != UNKNOWN) {
-        printed = cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", path,
-                           queues_utc(status->due_ms).bytes, status->done ? "done" : "not done");
-    }
-    if (holder == queue->count) {
-        return printed && cli_line(stdout, CLI_FOLD, "%s: nobody is at it", path);
-    }
-    return printed &&
-           cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", path,
-                    queues_who(&queue->entries[holder]).bytes, queue->count - holder - 1);
-}
-
 /* Reads the queue before the record: a job that ends in between shows as recorded, and not as
  * neither recorded nor running. */
 static int show_status(const char *path)
 {
-    struct status status = {.path = path, .due_ms = UNKNOWN};
-    int code = queues_list(&status.queue, path);
+    zkl_queue *queue;
+    int64_t last_ms, recorded_ms; /* UNKNOWN: nothing is recorded */
+    int64_t due_ms = UNKNOWN;     /* round time of the slot that was to be recorded */
+    int code = queues_list(&queue, path);
     if (code != CLI_GO_ON) {
         return code;
     }
-    int result = zkl_once_last(cli_session, path, length_ms, CLI_CALL_MS, &status.last_ms,
-                               &status.recorded_ms, &cli_failure);
+    int result = zkl_once_last(cli_session, path, length_ms, CLI_CALL_MS, &last_ms, &recorded_ms,
+                               &cli_failure);
     code = queues_outcome(path, result);
-    if (code == CLI_GO_ON && status.last_ms > 0 && status.last_ms <= ZKL_PERMITS_MAX) {
+    if (code == CLI_GO_ON && last_ms > 0 && last_ms <= ZKL_PERMITS_MAX) {
         /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
         cli_error("%s: used as a semaphore, not as a job", path);
         code = EXIT_FAILED;
     }
-    if (code == CLI_GO_ON) {
-        if (length_ms > 0) {
-            /* The last round time that is past. A job is not due before its round time, though its
-             * slot began half a slot earlier: a nightly job has not failed at noon. */
-            int64_t since_ms = clock_ms(CLOCK_REALTIME) - phase_ms;
-            status.due_ms = since_ms - (since_ms % length_ms + length_ms) % length_ms + phase_ms;
-        }
-        status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
-        bool printed = cli.json ? print_json(&status) : cli.quiet || print_text(&status);
-        code = !printed ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
+    if (code != CLI_GO_ON) {
+        zkl_queue_free(queue);
+        return code;
     }
-    zkl_queue_free(status.queue);
-    return code;
+    if (length_ms > 0) {
+        /* The last round time that is past. A job is not due before its round time, though its slot
+         * began half a slot earlier: a nightly job has not failed at noon. */
+        int64_t since_ms = clock_ms(CLOCK_REALTIME) - phase_ms;
+        due_ms = since_ms - (since_ms % length_ms + length_ms) % length_ms + phase_ms;
+    }
+    bool known = last_ms != UNKNOWN, due = due_ms != UNKNOWN, printed = true;
+    bool done = known && last_ms >= due_ms;
+    if (cli.json) {
+        json_t *object = queues_json(path, queue);
+        json_object_update_new(object,
+                               json_pack("{s:s?, s:o?, s:s?, s:o?, s:o?, s:s?, s:o?, s:b}", "slot",
+                                         known ? queues_utc(last_ms).bytes : NULL, "slot_ms",
+                                         queues_number(known, last_ms), "recorded",
+                                         known ? queues_utc(recorded_ms).bytes : NULL,
+                                         "recorded_ms", queues_number(known, recorded_ms), "age_ms",
+                                         queues_number(known, queues_age_ms(recorded_ms)), "due",
+                                         due ? queues_utc(due_ms).bytes : NULL, "due_ms",
+                                         queues_number(due, due_ms), "done", done));
+        printed = queues_print_json(object);
+    } else if (!cli.quiet) {
+        size_t holder = queues_holder(queue);
+        if (known) {
+            cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", path,
+                     queues_utc(last_ms).bytes, queues_utc(recorded_ms).bytes,
+                     queues_age(queues_age_ms(recorded_ms)).bytes);
+        } else {
+            cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", path);
+        }
+        if (due) {
+            cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", path, queues_utc(due_ms).bytes,
+                     done ? "done" : "not done");
+        }
+        if (holder == queue->count) {
+            cli_line(stdout, CLI_FOLD, "%s: nobody is at it", path);
+        } else {
+            cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", path,
+                     queues_who(&queue->entries[holder]).bytes, queue->count - holder - 1);
+        }
+    }
+    zkl_queue_free(queue);
+    return !printed ? EXIT_FAILED : done ? EXIT_DONE : EXIT_NOT_DONE;
 }
 
 /* --- running it ------------------------------------------------------------------------------ */

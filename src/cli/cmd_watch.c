@@ -113,13 +113,22 @@ static int list_and_draw(void)
     return code;
 }
 
-/* Until a signal comes, or the reader of standard output has gone. */
-static int show_until_end(void)
+static int run(const char **locks)
 {
-    int code = CLI_GO_ON;
+    const char *terminal = getenv("TERM");
+    bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    bool piped = cli.json || !isatty(STDOUT_FILENO);
+    watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
+    watch.paths = locks;
+    int code = queues_paths(locks) ? signals_catch() : EXIT_FAILED;
+    code = code == CLI_GO_ON ? cli_connect(CLI_CALL_MS, NULL) : code;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (watch.form == WATCH_SCREEN) {
         fputs("\033[2J", stdout);
     }
+    /* Until a signal comes, or the reader of standard output has gone. */
     while (code == CLI_GO_ON) {
         signals_end_at_once = true;
         code = watch.form == WATCH_SCREEN ? list_and_draw() : look();
@@ -134,22 +143,7 @@ static int show_until_end(void)
                                                           : CLI_GO_ON;
         }
     }
-    return code;
-}
-
-static int run(const char **locks)
-{
-    const char *terminal = getenv("TERM");
-    bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
-    bool piped = cli.json || !isatty(STDOUT_FILENO);
-    watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
-    watch.paths = locks;
-    int code = queues_paths(locks) ? signals_catch() : EXIT_FAILED;
-    code = code == CLI_GO_ON ? cli_connect(CLI_CALL_MS, NULL) : code;
-    if (code == CLI_GO_ON) {
-        code = show_until_end();
-        zkl_session_close(cli_session, LOOK_MS); /* it leaves nothing */
-    }
+    zkl_session_close(cli_session, LOOK_MS); /* it leaves nothing */
     return code;
 }
 

@@ -206,41 +206,6 @@ static void on_event(void)
     }
 }
 
-static void on_signals(void)
-{
-    int number;
-    while ((number = signals_next()) != 0) {
-        if (number == SIGCONT && in_foreground()) {
-            terminal_to(own.group); /* after Ctrl-Z and fg */
-        }
-        if (!job.stop_requested && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
-            job.stop_requested = true;
-            notify_send("STOPPING=1\nSTATUS=stopping CMD");
-        }
-        keeper_order(KEEPER_SIGNAL, number);
-    }
-}
-
-static void on_time(void)
-{
-    int64_t now = now_ms();
-    lend_terminal();
-    if (job.stop == JOB_NOT_STOPPED) {
-        enum job_stop reason = health_update() != HEALTH_GOOD ? JOB_UNHEALTHY
-                               : contend.revoked              ? JOB_REVOKED
-                               : now >= own.stop_ms           ? JOB_TOO_LONG
-                                                              : JOB_NOT_STOPPED;
-        if (reason != JOB_NOT_STOPPED && keeper_order(KEEPER_STOP, 0)) {
-            job.stop = reason; /* else the keeper is stopped: the order is sent again */
-        }
-    }
-    if (now >= own.linger_ms) {
-        own.linger_ms = NEVER;
-        cli_note("%s has ended, processes it left behind have not: \"%s\" is held until they end",
-                 job.name, contend.name);
-    }
-}
-
 static void wait_once(bool started)
 {
     if (contend_wait(keeper_socket, started, now_ms() + REFRESH_MS)) {
@@ -277,16 +242,39 @@ static void watch(void)
     keeper_start(contend.node, contend.grant.token, job.grace_ms);
     while (!own.over) {
         wait_once(true);
-        if (refresh_lease() < KEEPER_MARGIN_MS / 2 && !own.over) {
-            /* The keeper does so, unless it is stopped, even before it could report that CMD
-             * runs. Then it cannot report this cause, nor if this kill comes first. */
-            if (keeper_kill(own.group)) {
-                job.lost = true;
-                on_stopping(KEEPER_BY_LEASE);
-            }
+        /* The keeper does so, unless it is stopped, even before it could report that CMD runs. Then
+         * it cannot report this cause, nor if this kill comes first. */
+        if (refresh_lease() < KEEPER_MARGIN_MS / 2 && !own.over && keeper_kill(own.group)) {
+            job.lost = true;
+            on_stopping(KEEPER_BY_LEASE);
         }
-        on_signals();
-        on_time();
+        for (int number; (number = signals_next()) != 0;) {
+            if (number == SIGCONT && in_foreground()) {
+                terminal_to(own.group); /* after Ctrl-Z and fg */
+            }
+            if (!job.stop_requested &&
+                (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
+                job.stop_requested = true;
+                notify_send("STOPPING=1\nSTATUS=stopping CMD");
+            }
+            keeper_order(KEEPER_SIGNAL, number);
+        }
+        now = now_ms();
+        lend_terminal();
+        enum job_stop reason = health_update() != HEALTH_GOOD ? JOB_UNHEALTHY
+                               : contend.revoked              ? JOB_REVOKED
+                               : now >= own.stop_ms           ? JOB_TOO_LONG
+                                                              : JOB_NOT_STOPPED;
+        if (job.stop == JOB_NOT_STOPPED && reason != JOB_NOT_STOPPED &&
+            keeper_order(KEEPER_STOP, 0)) {
+            job.stop = reason; /* else the keeper is stopped: the order is sent again */
+        }
+        if (now >= own.linger_ms) {
+            own.linger_ms = NEVER;
+            cli_note("%s has ended, processes it left behind have not: \"%s\" is held until they "
+                     "end",
+                     job.name, contend.name);
+        }
     }
     terminal_to(getpgrp());
 }

@@ -182,11 +182,6 @@ void notify_send(const char *format, ...)
 #define CONNECTION_BYTES 8192 /* a longer request is refused */
 #define IDLE_SECONDS 10
 
-#if MHD_VERSION < 0x00097002
-enum MHD_Result { MHD_NO_RESULT = MHD_NO }; /* was an int */
-#define MHD_Result int
-#endif
-
 /* libmicrohttpd, loaded when there is something to be served: it brings a TLS library and seven
  * more along, and with them every start of the command took 2 ms more. */
 /* clang-format off */
@@ -278,38 +273,6 @@ static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned s
     return reply_json(connection, status, json_pack("{s:s}", "error", why));
 }
 
-/* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
-static enum MHD_Result reply_leader(struct MHD_Connection *connection)
-{
-    int64_t token = zkl_lock_token(contend.lock);
-    int64_t remaining_ms = zkl_lock_remaining_ms(contend.lock);
-    bool leads = http_standing == HTTP_LEADING && token > 0 && remaining_ms > 0;
-    pthread_mutex_lock(&http.mutex);
-    json_t *leader = http.leader_token == 0
-                         ? json_null()
-                         : json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value",
-                                     http.leader_value, "token", (json_int_t)http.leader_token);
-    json_t *object =
-        json_pack("{s:s, s:b, s:I, s:I, s:b, s:o}", "election", contend.paths[0], "leads", leads,
-                  "token", (json_int_t)(leads ? token : 0), "remaining_ms",
-                  (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader);
-    pthread_mutex_unlock(&http.mutex);
-    return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
-}
-
-/* Well is who leads, or queues on a connection. */
-static enum MHD_Result reply_health(struct MHD_Connection *connection)
-{
-    static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
-    bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
-    enum http_state standing = http_standing;
-    bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
-    bool takes_part = leads || (connected && standing == HTTP_QUEUED);
-    return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:b, s:s, s:b}", "takes_part", takes_part, "state",
-                                words[standing], "connected", connected));
-}
-
 /* Called for a request's head, for each part of its body, and at its end, which is when it is
  * answered: a body is read and forgotten. */
 static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, const char *url,
@@ -329,11 +292,32 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
         return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
                            "only GET and HEAD are answered");
     }
+    /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
+    enum http_state standing = http_standing;
+    int64_t remaining_ms = zkl_lock_remaining_ms(contend.lock);
+    bool leads = standing == HTTP_LEADING && remaining_ms > 0;
     if (strcmp(url, "/leader") == 0) {
-        return reply_leader(connection);
+        int64_t token = zkl_lock_token(contend.lock);
+        leads = leads && token > 0;
+        pthread_mutex_lock(&http.mutex);
+        json_t *leader = http.leader_token == 0
+                             ? json_null()
+                             : json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value",
+                                         http.leader_value, "token", (json_int_t)http.leader_token);
+        json_t *object = json_pack("{s:s, s:b, s:I, s:I, s:b, s:o}", "election", contend.paths[0],
+                                   "leads", leads, "token", (json_int_t)(leads ? token : 0),
+                                   "remaining_ms", (json_int_t)(leads ? remaining_ms : 0), "known",
+                                   http.known, "leader", leader);
+        pthread_mutex_unlock(&http.mutex);
+        return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
     }
-    if (strcmp(url, "/healthz") == 0) {
-        return reply_health(connection);
+    if (strcmp(url, "/healthz") == 0) { /* well is who leads, or queues on a connection */
+        static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
+        bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
+        bool takes_part = leads || (connected && standing == HTTP_QUEUED);
+        return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                          json_pack("{s:b, s:s, s:b}", "takes_part", takes_part, "state",
+                                    words[standing], "connected", connected));
     }
     if (strcmp(url, "/metrics") == 0) {
         char *text = metrics_text();

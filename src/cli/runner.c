@@ -37,8 +37,33 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
     progress.shown = true;
 }
 
-static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
+/* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
+static void show_line(void)
 {
+    if (now_ms() < progress.next_ms) {
+        return;
+    }
+    progress.next_ms = now_ms() + NEXT_MS;
+    char path[ZKL_PATH_MAX + 16];
+    zkl_queue *queue = NULL;
+    size_t i = 0, ahead = 0;
+    for (bool last = false; !last; i++) {
+        zkl_queue_free(queue);
+        snprintf(path, sizeof path, "%s%s", contend.paths[i],
+                 contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
+        if (zkl_queue_list(&queue, cli_session, path, LIST_MS, NULL) != ZKL_OK) {
+            notify_send("STATUS=waiting, no server responds");
+            print(contend.name, "no server responds");
+            return;
+        }
+        /* Our position: one session has one contender. The queue's length: we are not in it. */
+        int64_t own = zkl_session_id(cli_session);
+        ahead = 0;
+        while (ahead < queue->count && queue->entries[ahead].session_id != own) {
+            ahead++;
+        }
+        last = i + 1 == contend.path_count || (ahead > 0 && ahead < queue->count);
+    }
     notify_send("STATUS=waiting, %zu ahead", ahead);
     if (contend.recipe == ZKL_RECIPE_SEMAPHORE && contend.limit == 0) {
         print(contend.name, "%zu ahead", ahead);
@@ -58,41 +83,10 @@ static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
             since_ms > CLI_LONGEST_MS) {
             since_ms = 0; /* the server's times may be nonsense */
         }
-        print(name, "%zu ahead; held by %s for %s", ahead, queues_who(holder).bytes,
-              queues_age(since_ms + now_ms() - contend.begun_ms).bytes);
+        print(i == 1 ? contend.name : path, "%zu ahead; held by %s for %s", ahead,
+              queues_who(holder).bytes, queues_age(since_ms + now_ms() - contend.begun_ms).bytes);
     }
-}
-
-/* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
-static void show_line(void)
-{
-    if (now_ms() < progress.next_ms) {
-        return;
-    }
-    progress.next_ms = now_ms() + NEXT_MS;
-    bool shown = false;
-    for (size_t i = 0; !shown; i++) {
-        char path[ZKL_PATH_MAX + 16];
-        zkl_queue *queue;
-        snprintf(path, sizeof path, "%s%s", contend.paths[i],
-                 contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
-        if (zkl_queue_list(&queue, cli_session, path, LIST_MS, NULL) != ZKL_OK) {
-            notify_send("STATUS=waiting, no server responds");
-            print(contend.name, "no server responds");
-            return;
-        }
-        /* Our position: one session has one contender. The queue's length: we are not in it. */
-        int64_t own = zkl_session_id(cli_session);
-        size_t ahead = 0;
-        while (ahead < queue->count && queue->entries[ahead].session_id != own) {
-            ahead++;
-        }
-        shown = i + 1 == contend.path_count || (ahead > 0 && ahead < queue->count);
-        if (shown) {
-            show_queue(i == 0 ? contend.name : path, queue, ahead);
-        }
-        zkl_queue_free(queue);
-    }
+    zkl_queue_free(queue);
 }
 
 /* --- the lock -------------------------------------------------------------------------------- */
@@ -402,26 +396,6 @@ static int write_report(int code)
 
 /* --- from the words to the release ----------------------------------------------------------- */
 
-/* CMD from what follows LOCK. CLI_GO_ON or the exit code. */
-static int take_command(const char **words)
-{
-    static const char *shell[] = {"/bin/sh", "-c", NULL, NULL};
-    bool dashes = words[1] && strcmp(words[1], "--") == 0;
-    const char **command = words + 1 + dashes;
-    if (runner.shell && *command) {
-        return cli_usage(policy->name, "%s: '%s': -c STRING takes the place of CMD", policy->name,
-                         *command);
-    }
-    if (!runner.shell && !*command) {
-        return cli_usage(policy->name, "%s: which command?", policy->name);
-    }
-    shell[2] = runner.shell;
-    supervised.argv = runner.shell ? shell : command;
-    supervised.again = policy->next != NULL;
-    job.name = runner.shell ? runner.shell : *command;
-    return CLI_GO_ON;
-}
-
 static int queue_and_run(void)
 {
     runner.granted_ms = runner.ended_ms = 0;
@@ -479,11 +453,21 @@ static int open_and_queue(void)
 
 int runner_main(const struct runner_policy *own, const char **words)
 {
+    static const char *shell[] = {"/bin/sh", "-c", NULL, NULL};
+    bool dashes = words[1] && strcmp(words[1], "--") == 0;
+    const char **command = words + 1 + dashes;
     policy = own;
-    int code = policy->held ? CLI_GO_ON : take_command(words);
-    if (code != CLI_GO_ON) {
-        return code;
+    if (!policy->held && runner.shell && *command) {
+        return cli_usage(policy->name, "%s: '%s': -c STRING takes the place of CMD", policy->name,
+                         *command);
     }
+    if (!policy->held && !runner.shell && !*command) {
+        return cli_usage(policy->name, "%s: which command?", policy->name);
+    }
+    shell[2] = runner.shell;
+    supervised.argv = runner.shell ? shell : command;
+    supervised.again = policy->next != NULL;
+    job.name = runner.shell ? runner.shell : *command;
     contend.name = words[0];
     supervised.path = contend.paths[0] = cli_lock_path(contend.name);
     if (!contend.paths[0]) {
@@ -501,7 +485,7 @@ int runner_main(const struct runner_policy *own, const char **words)
         return complain_of_report();
     }
     /* The keeper comes first: it must know nothing of a session, its threads or its connection. */
-    code = policy->held ? CLI_GO_ON : job_prepare();
+    int code = policy->held ? CLI_GO_ON : job_prepare();
     code = code == CLI_GO_ON ? signals_catch() : code;
     if (code != CLI_GO_ON) {
         return code;

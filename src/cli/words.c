@@ -289,14 +289,6 @@ void cli_printable(const char *text, size_t size, char *out, size_t out_size)
     out[used] = '\0';
 }
 
-/* Columns that a terminal needs for a character. What the C library does not know may be newer than
- * it, and wide. */
-static size_t width_of(uint32_t point)
-{
-    int width = wcwidth((wchar_t)point);
-    return width >= 0 ? (size_t)width : point < 0x1100 ? 1 : 2;
-}
-
 /* Bytes of the characters at the beginning of text that fit into so many columns, and those that
  * combine with the last of them. */
 static size_t fitting(const char *text, size_t columns)
@@ -305,7 +297,9 @@ static size_t fitting(const char *text, size_t columns)
     for (size_t used = 0, size = strlen(text); at < size;) {
         uint32_t point = '?';
         size_t length = decode((const unsigned char *)text + at, size - at, &point);
-        used += width_of(point);
+        /* What the C library does not know may be newer than it, and wide. */
+        int width = wcwidth((wchar_t)point);
+        used += width >= 0 ? (size_t)width : point < 0x1100 ? 1 : 2;
         if (used > columns) {
             break;
         }
@@ -343,7 +337,7 @@ void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t colu
     } while (*text);
 }
 
-bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
+void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 {
     char raw[LINE_MAX_BYTES] = "";
     char text[LINE_MAX_BYTES] = "";
@@ -356,10 +350,10 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     bool terminal = isatty(fileno(out));
     if (terminal && too_long == CLI_FOLD) {
         cli_fold(out, text, 0, columns > (size_t)2 * INDENT ? INDENT : 0, columns);
-        return !ferror(out);
+        return;
     }
     if (terminal) {
         cli_cut(text, columns);
     }
-    return fprintf(out, "%s\n", text) > 0;
+    fprintf(out, "%s\n", text);
 }

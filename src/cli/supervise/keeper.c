@@ -176,30 +176,20 @@ static bool read_processes(pid_t root)
     return fine;
 }
 
-static bool is_below(pid_t parent, pid_t root)
-{
-    if (parent == root) {
-        return true;
-    }
-    for (size_t i = 0; i < process_count; i++) {
-        if (processes[i].pid == parent) {
-            return processes[i].ours;
-        }
-    }
-    return false;
-}
-
-/* Children may stand before their parents: go over the table until nothing is added. */
+/* Children may stand before their parents: goes over the table until nothing is added. */
 static void mark(pid_t root)
 {
-    bool changed = true;
-    while (changed) {
+    for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < process_count; i++) {
             struct process *row = &processes[i];
-            if (!row->ours && is_below(row->parent, root)) {
-                row->ours = true;
-                changed = true;
+            size_t parent = 0;
+            while (parent < process_count && processes[parent].pid != row->parent) {
+                parent++;
+            }
+            if (!row->ours &&
+                (row->parent == root || (parent < process_count && processes[parent].ours))) {
+                row->ours = changed = true;
             }
         }
     }
