@@ -1034,7 +1034,6 @@ static int64_t memory_tick(struct zkl__store *store, int64_t now_ns)
 }
 
 const struct zkl__store_ops zkl__store_memory = {
-    .name = "memory",
     .watch_bytes_max = 700000,
     .ops_max = 10000,
     .open = memory_open,

@@ -72,7 +72,6 @@ struct zkl__store_config {
 };
 
 struct zkl__store_ops {
-    const char *name;
     bool has_observers;     /* there may be servers that do not vote: they are listed in
                                /zookeeper/config */
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no

@@ -605,9 +605,6 @@ void zkl__zk_log_open(struct zkl__store *store)
 {
     store->log_slot = -1;
     store->log_fn = log_nothing;
-    if (!store->events.log) {
-        return;
-    }
     for (int i = 0; i < LOG_SLOTS; i++) {
         struct zkl__store *none = NULL;
         if (atomic_compare_exchange_strong(&slots[i], &none, store)) {
@@ -784,34 +781,6 @@ void zkl__zk_free(struct zkl__store *store)
 static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
 static const zkl_acl open_to_all = {1, &anyone};
 
-/* A name server that does not respond soon is left to tick, and with TLS to the next try, which
- * checks the servers' certificates first. Events wait at the mutex until *out is written. */
-static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
-{
-    int hosts = (int)strcspn(store->config.servers, "/");
-    zkl__zk_names_resolve(store->names);
-    bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
-    if (store->config.tls && !answered) {
-        return zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %.*s are not resolved yet",
-                            hosts, store->config.servers);
-    }
-    int code = zkl__zk_tls_check(store, err);
-    if (code != ZKL_OK) {
-        return code;
-    }
-    pthread_mutex_lock(&store->mutex);
-    code = zkl__zk_take_addresses(store, err);
-    if (code == ZKL_OK && answered && !store->zh) {
-        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %.*s resolves", hosts,
-                            store->config.servers);
-    }
-    if (code == ZKL_OK) {
-        *out = store;
-    }
-    pthread_mutex_unlock(&store->mutex);
-    return code;
-}
-
 static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
                       const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
@@ -841,9 +810,29 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     code = store->names ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
     if (code != ZKL_OK) {
         zkl__fail_at(err, code, NULL, "%s", zkl_strerror(code));
-    } else {
-        code = reach_servers(out, store, err);
+        zkl__zk_free(store);
+        return code;
     }
+    /* A name server that does not respond soon is left to tick, and with TLS to the next try, which
+     * checks the servers' certificates first. */
+    int hosts = (int)strcspn(config->servers, "/");
+    zkl__zk_names_resolve(store->names);
+    bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
+    code = config->tls && !answered
+               ? zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %.*s are not resolved yet",
+                              hosts, config->servers)
+               : zkl__zk_tls_check(store, err);
+    /* Events wait at the mutex until *out is written. */
+    pthread_mutex_lock(&store->mutex);
+    code = code == ZKL_OK ? zkl__zk_take_addresses(store, err) : code;
+    if (code == ZKL_OK && answered && !store->zh) {
+        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %.*s resolves", hosts,
+                            config->servers);
+    }
+    if (code == ZKL_OK) {
+        *out = store;
+    }
+    pthread_mutex_unlock(&store->mutex);
     if (code != ZKL_OK) {
         zkl__zk_free(store);
     }
@@ -973,7 +962,6 @@ static int store_close(struct zkl__store *store, int64_t timeout_ms, int64_t *ag
 }
 
 const struct zkl__store_ops zkl__store_zookeeper = {
-    .name = "zookeeper",
     .has_observers = true,
     .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the
                                   server takes 1 MB */

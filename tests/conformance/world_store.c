@@ -27,7 +27,7 @@ struct store_world {
 
 static bool failed(const struct world_session *session, const char *what)
 {
-    fprintf(stderr, "%s: %s\n", session->ops->name, what);
+    fprintf(stderr, "%s: %s\n", session->ops == &zkl__store_zookeeper ? "zookeeper" : "memory", what);
     return false;
 }
 
@@ -184,7 +184,7 @@ struct world *world_of_store(const char *servers, enum zkl__memory_rules rules)
         unswept_memory.tick = no_housekeeping;
         self->ops = &unswept_memory;
     }
-    self->world.name = self->ops->name;
+    self->world.name = self->servers;
     self->world.lags = strchr(servers, ',') != NULL;
     if (self->world.lags) {
         self->world.features &= ~(unsigned)SCRIPT_ROOT; /* /zookeeper/config lists the servers then */
