@@ -6,7 +6,7 @@ if(NOT ZOOKEEPER_ST)
 endif()
 
 file(GLOB zklock_st_store CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/store/*.c" "${CMAKE_CURRENT_SOURCE_DIR}/src/store_st/*.c")
-list(FILTER zklock_st_store EXCLUDE REGEX "/src/store/(memory|zookeeper)_threads?\\.c$")
+list(FILTER zklock_st_store EXCLUDE REGEX "/src/store/zookeeper_threads\\.c$")
 add_library(zklock_store_st OBJECT ${zklock_st_store})
 target_include_directories(zklock_store_st PRIVATE include src/store src/protocol src/base src/loop src/thread)
 target_include_directories(zklock_store_st SYSTEM PRIVATE ${ZooKeeper_INCLUDE_DIR})

@@ -28,6 +28,8 @@
 
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
 #define LEAST_TIMEOUT_MS 100
+#define AT_A_TIME 64 /* events of a session: other alarms ring between them */
+#define PAUSE_NS 1000
 enum { DIGITS = 11 }; /* "-2147483648" */
 
 /* --- access lists: world, auth, digest ------------------------------------------------------- */
@@ -673,10 +675,17 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
     return notice;
 }
 
+void zkl__memory_wake(struct zkl__store *store)
+{
+    if (store->alarms.started) {
+        zkl__alarms_set(&store->alarms, &store->delivery, 0);
+    }
+}
+
 void zkl__memory_enqueue(struct zkl__store *store, struct zkl__memory_item *item)
 {
     zkl__list_append(store->faults.broken ? &store->faults.lost : &store->queue, &item->link);
-    zkl__memory_notifier_wake(store);
+    zkl__memory_wake(store);
 }
 
 static void free_items(const zkl_heap *heap, struct zkl__list *list)
@@ -730,6 +739,19 @@ bool zkl__memory_deliver_next(struct zkl__store *store)
     zkl__free(&store->heap, item);
     pthread_mutex_lock(&store->space->mutex);
     return true;
+}
+
+/* The alarm of each store: on a thread of its own, or in the loop. */
+static void deliver(void *owner)
+{
+    struct zkl__store *store = owner;
+    int told = 0;
+    while (told < AT_A_TIME && zkl__memory_deliver_next(store)) {
+        told++;
+    }
+    if (told == AT_A_TIME) {
+        zkl__alarms_set(&store->alarms, &store->delivery, zkl__clock_now() + PAUSE_NS);
+    }
 }
 
 /* --- lost connections ------------------------------------------------------------------------ */
@@ -849,6 +871,7 @@ static void store_free(struct zkl__store *store)
     struct zkl__memory_space *space = store->space;
     zkl_heap heap = store->heap;
     if (space) {
+        zkl__alarms_stop(&store->alarms);
         lock_registry();
         pthread_mutex_lock(&space->mutex);
         zkl__list_remove(&space->sessions, &store->link);
@@ -901,6 +924,9 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
         struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__ITEM_CONNECTED);
         struct zkl__memory_notice *refusal =
             refused ? zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED) : NULL;
+        store->delivery = (struct zkl__alarm){.ring = deliver, .owner = store};
+        code = zkl__alarms_start(&store->alarms, &store->space->mutex);
+        code = hello && (refusal || !refused) ? code : ZKL_ENOMEM;
         pthread_mutex_lock(&store->space->mutex); /* its id is known already */
         if (hello) {
             hello->connection.fresh = true;
@@ -913,18 +939,18 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
             store->link_state = ZKL__LINK_OVER;
             store->ended = true;
         }
+        *out = code == ZKL_OK ? store : NULL;
+        store->closing = code != ZKL_OK;
         pthread_mutex_unlock(&store->space->mutex);
-        code = hello && (refusal || !refused) ? zkl__memory_notifier_start(store) : ZKL_ENOMEM;
     }
     if (code == ZKL_OK) {
-        *out = store;
         return ZKL_OK;
     }
     if (store) {
         store_free(store);
     }
     return zkl__fail_at(err, code, NULL, "%s: %s", config->servers,
-                        code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
+                        code == ZKL_ELIMIT ? "no thread or no descriptor for it" : "out of memory");
 }
 
 static int memory_close(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
@@ -938,9 +964,7 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms, int64_t *a
     }
     store->link_state = ZKL__LINK_OVER;
     store->closing = true;
-    zkl__memory_notifier_wake(store);
     pthread_mutex_unlock(&store->space->mutex);
-    zkl__memory_notifier_end(store);
     store_free(store);
     return unreachable ? ZKL_ECONNECT : ZKL_OK;
 }

@@ -133,7 +133,8 @@ struct zkl__store {
     void *ctx;
     struct zkl__memory_who who;
     int64_t timeout_ms;
-    struct zkl__memory_notifier *notifier; /* delivers what waits in the queue */
+    struct zkl__alarms alarms;
+    struct zkl__alarm delivery; /* of what waits in the queue */
 
     enum zkl__memory_link link_state;
     bool ended;   /* on the server */
@@ -148,15 +149,12 @@ struct zkl__store {
     struct zkl__memory_faults faults;
 };
 
-/* --- delivery: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c ----- */
+/* --- delivery (memory.c) --------------------------------------------------------------------- */
 
 /* With the space's mutex, which is dropped meanwhile. False: nothing may be delivered now. */
 bool zkl__memory_deliver_next(struct zkl__store *store);
-int zkl__memory_notifier_start(struct zkl__store *store); /* ZKL_OK, ZKL_ENOMEM, ZKL_ELIMIT */
-/* With the space's mutex; before start too. */
-void zkl__memory_notifier_wake(struct zkl__store *store);
-/* `closing` is set. Nothing is delivered any more when it returns. */
-void zkl__memory_notifier_end(struct zkl__store *store);
+/* With the space's mutex: what waits may be delivered. */
+void zkl__memory_wake(struct zkl__store *store);
 
 /* --- spaces and sessions (memory.c) ---------------------------------------------------------- */
 

@@ -152,7 +152,7 @@ int zkl__memory_hold(int64_t session_id, bool on)
     struct zkl__store *store = enter(session_id, ZKL__LINK_UP, &code);
     if (store) {
         store->held = on;
-        zkl__memory_notifier_wake(store);
+        zkl__memory_wake(store);
         leave(store->space);
     }
     return code;
