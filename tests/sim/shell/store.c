@@ -105,8 +105,7 @@ static int sim_close(struct zkl__store *store, int64_t timeout_ms, int64_t *agai
     return connected ? ZKL_OK : ZKL_ECONNECT;
 }
 
-static const struct zkl__store_ops ops = {
-                                          .has_observers = true,
+static const struct zkl__store_ops ops = {.has_observers = true,
                                           .watch_bytes_max = 4096,
                                           .ops_max = SIM_OUTSTANDING - 8,
                                           .open = sim_open,
