@@ -333,11 +333,6 @@ struct change {
     void *old_data;                /* of a set */
 };
 
-static bool other_version(const struct zkl__memory_node *node, int32_t version)
-{
-    return version != -1 && version != node->stat.version;
-}
-
 /* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. A sequential path gets
  * its digits. */
 static enum zkl__rc apply_create(struct change *change, struct zkl__store *store,
@@ -410,7 +405,7 @@ static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    if (other_version(node, op->version)) {
+    if (op->version != -1 && op->version != node->stat.version) {
         return ZKL__RC_BADVERSION;
     }
     if (node->children.first) {
@@ -435,7 +430,7 @@ static enum zkl__rc apply_set(struct change *change, struct zkl__store *store,
     if (!permits(node, &store->who, set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
         return ZKL__RC_NOAUTH;
     }
-    if (other_version(node, op->version)) {
+    if (op->version != -1 && op->version != node->stat.version) {
         return ZKL__RC_BADVERSION;
     }
     if (!set) {

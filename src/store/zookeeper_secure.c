@@ -69,11 +69,10 @@ bool zkl__zk_takes_ca_alone(const char *version)
            (major > 3 || (major == 3 && minor >= 10));
 }
 
-static int note_other(struct dl_phdr_info *info, size_t size, void *other)
+static int is_loaded(struct dl_phdr_info *info, size_t size, void *name)
 {
     (void)size;
-    *(bool *)other |= strstr(info->dlpi_name, zkl__zk_other_library) != NULL;
-    return 0;
+    return strstr(info->dlpi_name, name) != NULL;
 }
 
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
@@ -81,14 +80,14 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     /* The two client libraries export the same names: chance decides which one is called. The
      * blocking functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file
      * to compare it with those that are loaded, at each start of the command. */
-    bool other = zkl__threadless && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
-    dl_iterate_phdr(note_other, &other);
-    if (other) {
+    const char *other = zkl__threadless ? "libzookeeper_mt.so.2" : "libzookeeper_st.so.2";
+    if ((zkl__threadless && dlsym(RTLD_DEFAULT, "zoo_wget_children2")) ||
+        dl_iterate_phdr(is_loaded, (void *)(uintptr_t)other)) {
         return zkl__fail_at(
             err, ZKL_EUNSUPPORTED, NULL,
             "%s is in this process beside %s, with the same names: link one of them, "
             "and one of libzklock and libzklock_st",
-            zkl__zk_other_library, zkl__zk_library);
+            other, zkl__threadless ? "libzookeeper_st" : "libzookeeper_mt");
     }
     if (zkl__threadless && (config->tls || config->sasl)) {
         return zkl__fail_at(err, ZKL_EUNSUPPORTED, NULL,

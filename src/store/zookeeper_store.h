@@ -176,7 +176,6 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err);
 int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now);
 
 /* zookeeper_threads.c; where there is no thread, src/store_st/zookeeper_loop.c. */
-extern const char zkl__zk_library[], zkl__zk_other_library[];
 /* Who calls the library when there is something to do; end: before the store is freed. ZKL_OK,
  * ZKL_ENOMEM, ZKL_ELIMIT. */
 int zkl__zk_drive_start(struct zkl__store *store);

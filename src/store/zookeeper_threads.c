@@ -116,9 +116,6 @@ void zkl__zk_hide_socket(struct zkl__store *store)
 
 /* --- threads --------------------------------------------------------------------------------- */
 
-const char zkl__zk_library[] = "libzookeeper_mt";
-const char zkl__zk_other_library[] = "libzookeeper_st.so.2";
-
 /* The library's threads are its own. */
 int zkl__zk_drive_start(struct zkl__store *store)
 {

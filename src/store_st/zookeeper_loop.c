@@ -137,9 +137,6 @@ void zkl__zk_drive_end(struct zkl__store *store)
     }
 }
 
-const char zkl__zk_library[] = "libzookeeper_st";
-const char zkl__zk_other_library[] = "libzookeeper_mt.so.2";
-
 bool zkl__zk_apart(void *(*run)(void *), void *arg)
 {
     run(arg);

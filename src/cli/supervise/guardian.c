@@ -246,16 +246,6 @@ static void remove_folder(const char *path)
 
 enum start { STARTED, ABANDONED, FAILED, SILENT };
 
-/* Sleeps until the time, a child's end, or the end of `zklock sandbox`: false then. */
-static bool sleep_on(int timeout_ms)
-{
-    struct pollfd wake[] = {{.fd = process_socket, .events = POLLIN},
-                            {.fd = process_children, .events = POLLIN}};
-    poll(wake, 2, timeout_ms);
-    process_forget_children();
-    return wake[0].revents == 0;
-}
-
 static enum start wait_serving(void)
 {
     int64_t deadline = now_ms() + START_MS;
@@ -266,7 +256,7 @@ static enum start wait_serving(void)
         if (now_ms() > deadline) {
             return SILENT;
         }
-        if (!sleep_on(PROBE_MS)) {
+        if (!process_sleep(PROBE_MS)) {
             return ABANDONED;
         }
     }
@@ -361,7 +351,7 @@ static void guard_main(void)
     send(process_socket, &guardian_report, sizeof guardian_report,
          MSG_NOSIGNAL); /* nobody may be there any more */
     int64_t respawn_ms = guardian_order.respawn_ms;
-    while (started == STARTED && sleep_on(respawn_ms >= 0 ? 20 : -1)) {
+    while (started == STARTED && process_sleep(respawn_ms >= 0 ? 20 : -1)) {
         reap();
         for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
             if (guardian_report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {

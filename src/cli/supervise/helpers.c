@@ -13,12 +13,8 @@ static bool alone; /* zklock has ended */
 /* Waits until the child or zklock has ended, or the time has come. */
 static void wait_until(int64_t end_ms)
 {
-    struct pollfd fds[] = {{.fd = process_socket, .events = POLLIN},
-                           {.fd = process_children, .events = POLLIN}};
     int64_t left_ms = end_ms - now_ms();
-    poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
-    alone = alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
-    process_forget_children();
+    alone = !process_sleep(left_ms > 0 ? (int)left_ms : 0);
 }
 
 static bool run_check(int64_t end_ms)

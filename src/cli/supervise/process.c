@@ -58,6 +58,15 @@ void process_forget_children(void)
     }
 }
 
+bool process_sleep(int timeout_ms)
+{
+    struct pollfd wake[] = {{.fd = process_socket, .events = POLLIN},
+                            {.fd = process_children, .events = POLLIN}};
+    poll(wake, 2, timeout_ms);
+    process_forget_children();
+    return wake[0].revents == 0;
+}
+
 void process_set_servers(const char *servers)
 {
     char tick[32];

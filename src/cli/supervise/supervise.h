@@ -33,6 +33,9 @@ void process_close_standard_files(void);
 bool process_open_children(void);
 /* Empties that descriptor. */
 void process_forget_children(void);
+/* Sleeps until the time (-1: no matter when), a child's end, or the end of who started this
+ * process, which sends nothing: false then. */
+bool process_sleep(int timeout_ms);
 
 /* Puts the servers into the environment, and their tickTime, for a zklock in there. */
 void process_set_servers(const char *servers);
