@@ -59,8 +59,7 @@ static void examine_tick(const char *server, const char *host, const char *port)
     } else if (tick_ms == 0) {
         find(false, server,
              "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
-             "sessions do not show it; allow "
-             "conf in its 4lw.commands.whitelist");
+             "sessions do not show it; allow conf in its 4lw.commands.whitelist");
     } else if (tick_ms > cli.tick_ms) {
         find(false, server,
              "tickTime is %" PRId64 "ms, and --tick says %" PRId64
@@ -106,9 +105,8 @@ static void examine_server(const char *server)
         }
         if (strcmp(mode, "observer") == 0) {
             find(true, server,
-                 "an observer. Where a follower has an observerMasterPort, its requests reach "
-                 "the leader by two hops: "
-                 "see the assumptions in docs/lease.md");
+                 "an observer. Where a follower has an observerMasterPort, its requests reach the "
+                 "leader by two hops: see the assumptions in docs/lease.md");
         }
         examine_tick(server, host, port);
     } else if (strstr(answer, "not currently serving")) {
@@ -137,21 +135,18 @@ static int examine_queue(const char *path, const zkl_queue *queue)
     if (locks && kinds & 1u << ZKL_KIND_READ) {
         find(true, path,
              "readers and plain locks in one queue: Curator's InterProcessMutex does not see "
-             "readers, so use its "
-             "InterProcessReadWriteLock there");
+             "readers, so use its InterProcessReadWriteLock there");
     }
     if (locks && kinds & 1u << ZKL_KIND_KAZOO) {
         find(true, path,
              "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
-             "made with "
-             "extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
+             "made with extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
     if (queue->foreign > 0) {
-        find(
-            false, path,
-            "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
-            "from being reaped",
-            queue->foreign);
+        find(false, path,
+             "%zu znodes that are no contenders: they do not block the lock, and keep its "
+             "directory from being reaped",
+             queue->foreign);
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
@@ -200,12 +195,11 @@ static int run(const char **words)
     fflush(stdout);
     int code = cli_connect(CLI_CALL_MS, NULL);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
-        find(
-            false, "session",
-            "none, though %d of the servers say that they serve: they demand TLS or SASL, or their "
-            "leader commits nothing and needs a restart (ZooKeeper 3.8.0 at times does after all "
-            "servers paused)",
-            found.serving);
+        find(false, "session",
+             "none, though %d of the servers say that they serve: they demand TLS or SASL, or "
+             "their leader commits nothing and needs a restart (ZooKeeper 3.8.0 at times does "
+             "after all servers paused)",
+             found.serving);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -205,10 +205,10 @@ static int request_and_wait(const char *path)
         return say_ended();
     }
     if (result == ZKL_EAUTH) {
-        cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its "
-                  "access list refuses us; stop it on its host, or remove it with 'zklock release "
-                  "--force'",
-                  chosen.name);
+        cli_error(
+            "\"%s\": the holder accepts no request: it runs without --revocable, or its access "
+            "list refuses us; stop it on its host, or remove it with 'zklock release --force'",
+            chosen.name);
         return EXIT_DENIED;
     }
     code = queues_outcome(chosen.path, result);

@@ -193,10 +193,9 @@ static void on_event(void)
         own.over = true;
         break;
     case KEEPER_DIED: /* CMD with it. Its other descendants are zklock's children now. */
-        cli_error(
-            "\"%s\": the keeper process was killed, %s %s; run it again ('journalctl -k' shows "
-            "a lack of memory)",
-            contend.name, job.ran ? "and with it" : "before it started", job.name);
+        cli_error("\"%s\": the keeper process was killed, %s %s; run it again ('journalctl -k' "
+                  "shows a lack of memory)",
+                  contend.name, job.ran ? "and with it" : "before it started", job.name);
         keeper_clear_up(own.group);
         job.status = SIGKILL;
         job.code = EXIT_FAILED;
@@ -271,9 +270,9 @@ static void watch(void)
         }
         if (now >= own.linger_ms) {
             own.linger_ms = NEVER;
-            cli_note("%s has ended, processes it left behind have not: \"%s\" is held until they "
-                     "end",
-                     job.name, contend.name);
+            cli_note(
+                "%s has ended, processes it left behind have not: \"%s\" is held until they end",
+                job.name, contend.name);
         }
     }
     terminal_to(getpgrp());

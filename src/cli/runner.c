@@ -246,8 +246,8 @@ static void report_not_granted(void)
     const char *name = contend.name;
     double waited_s = (double)contend.wait_ms / 1000;
     if (strstr(contend.error.text, "delay_after_crash_ms")) { /* and 'zklock ls' shows nothing */
-        cli_note("\"%s\" was not granted: its last holder did not release, and "
-                 "--delay-after-crash is not over",
+        cli_note("\"%s\" was not granted: its last holder did not release, and --delay-after-crash "
+                 "is not over",
                  name);
     } else if (contend.result == ZKL_EBUSY) {
         cli_note("\"%s\" is held%s; 'zklock ls %s' shows by whom", name,
@@ -372,8 +372,7 @@ static int write_report(int code)
     bool ended_well =
         job.ran && !job.lost && !job.unkept && !job.overruled && job.stop == JOB_NOT_STOPPED;
     json_t *object = json_pack(
-        "{s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
-        "s:o?, s:o?, s:s?}",
+        "{s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, s:o?, s:o?, s:s?}",
         "outcome", outcome(code), "exit_code", code, "lock", contend.name, "path", contend.paths[0],
         "node", granted ? contend.node : NULL, "token", queues_number(granted, contend.grant.token),
         "child", "exit", queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",

@@ -83,11 +83,10 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     const char *other = zkl__threadless ? "libzookeeper_mt.so.2" : "libzookeeper_st.so.2";
     if ((zkl__threadless && dlsym(RTLD_DEFAULT, "zoo_wget_children2")) ||
         dl_iterate_phdr(is_loaded, (void *)(uintptr_t)other)) {
-        return zkl__fail_at(
-            err, ZKL_EUNSUPPORTED, NULL,
-            "%s is in this process beside %s, with the same names: link one of them, "
-            "and one of libzklock and libzklock_st",
-            other, zkl__threadless ? "libzookeeper_st" : "libzookeeper_mt");
+        return zkl__fail_at(err, ZKL_EUNSUPPORTED, NULL,
+                            "%s is in this process beside %s, with the same names: link one of "
+                            "them, and one of libzklock and libzklock_st",
+                            other, zkl__threadless ? "libzookeeper_st" : "libzookeeper_mt");
     }
     if (zkl__threadless && (config->tls || config->sasl)) {
         return zkl__fail_at(err, ZKL_EUNSUPPORTED, NULL,
@@ -98,23 +97,20 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     if (config->tls && !find_tls()) {
         return zkl__fail_at(
             err, ZKL_EUNSUPPORTED, NULL,
-            "the ZooKeeper client library linked here is built without TLS: use one "
-            "built with OpenSSL, or "
-            "put stunnel in front of the servers (SECURITY.md)");
+            "the ZooKeeper client library linked here is built without TLS: use one built with "
+            "OpenSSL, or put stunnel in front of the servers (SECURITY.md)");
     }
     if (config->tls && !strchr(config->tls, ',') && !zkl__zk_takes_ca_alone(ZOO_VERSION)) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "tls is a CA alone, and the ZooKeeper client library (%s) wants a "
-                            "certificate and a key "
-                            "beside it: \"ca.pem,cert.pem,key.pem\"",
+                            "certificate and a key beside it: \"ca.pem,cert.pem,key.pem\"",
                             ZOO_VERSION);
     }
     if (config->sasl && !find_sasl()) {
         return zkl__fail_at(
             err, ZKL_EUNSUPPORTED, NULL,
-            "the ZooKeeper client library linked here is built without SASL: use one "
-            "built with Cyrus "
-            "SASL, or digest credentials over stunnel (SECURITY.md)");
+            "the ZooKeeper client library linked here is built without SASL: use one built with "
+            "Cyrus SASL, or digest credentials over stunnel (SECURITY.md)");
     }
     return ZKL_OK;
 }

@@ -74,10 +74,9 @@ int zkl_testing_expire(zkl_session *session, zkl_error *err)
         zkl_session_locks(session, note_held, &held);
     }
     if (held) {
-        return zkl__fail_at(
-            err, ZKL_EINVAL, NULL,
-            "the session is cut off and still holds a lock by its lease, so servers "
-            "would not end it yet: wait until zkl_lock_is_held is false");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "the session is cut off and still holds a lock by its lease, so "
+                            "servers would not end it yet: wait until zkl_lock_is_held is false");
     }
     return change(session, zkl__memory_expire, "be ended: there is none on the servers", err);
 }
