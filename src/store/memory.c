@@ -28,8 +28,6 @@
 
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
 #define LEAST_TIMEOUT_MS 100
-#define AT_A_TIME 64 /* events of a session: other alarms ring between them */
-#define PAUSE_NS 1000
 enum { DIGITS = 11 }; /* "-2147483648" */
 
 /* --- access lists: world, auth, digest ------------------------------------------------------- */
@@ -54,12 +52,12 @@ static bool is_digest_id(const char *id)
 }
 
 /* Whether a server takes the list from this session: not empty, known schemes only. */
-static bool is_valid(const zkl_acl *acl, const struct zkl__memory_who *who)
+static bool is_valid(const zkl_acl *acl, const struct zkl__store *store)
 {
     bool valid = acl->count > 0;
     for (size_t i = 0; i < acl->count && valid; i++) {
         const zkl_acl_entry *entry = &acl->entries[i];
-        valid = (is_world(entry) || (strcmp(entry->scheme, "auth") == 0 && who->auth) ||
+        valid = (is_world(entry) || (strcmp(entry->scheme, "auth") == 0 && store->auth) ||
                  (strcmp(entry->scheme, "digest") == 0 && is_digest_id(entry->id)));
     }
     return valid;
@@ -67,14 +65,13 @@ static bool is_valid(const zkl_acl *acl, const struct zkl__memory_who *who)
 
 /* A known scheme that is not "world" has an identity: entries of scheme "auth" that of the session
  * which made the node. */
-static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
-                    int perm)
+static bool permits(const struct zkl__memory_node *node, const struct zkl__store *store, int perm)
 {
     bool permitted = !node->acl;
     for (size_t i = 0; node->acl && i < node->acl->count && !permitted; i++) {
         const zkl_acl_entry *entry = &node->acl->entries[i];
         const char *identity = strcmp(entry->scheme, "auth") == 0 ? node->auth : entry->id;
-        bool named = who->auth && strcmp(identity, who->auth) == 0;
+        bool named = store->auth && strcmp(identity, store->auth) == 0;
         permitted = (entry->perms & perm) != 0 && (is_world(entry) || named);
     }
     return permitted;
@@ -253,8 +250,8 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
                      strcmp(last->path, node->path) == 0;
         /* A watch that fires on a node which its session may not read is removed without an event
          * (WatchManager.triggerWatch). */
-        bool may_know = space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
-                        permits(node, &store->who, ZKL_PERM_READ);
+        bool may_know =
+            space->rules == ZKL__RULES_NOTHING_NEEDS_READ || permits(node, store, ZKL_PERM_READ);
         if (again || !may_know) {
             forget(watch);
         } else {
@@ -339,17 +336,17 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
                                  const struct zkl__op *op, char *path)
 {
     struct zkl__memory_space *space = store->space;
-    const zkl_acl *acl = op->acl ? op->acl : store->who.acl;
-    const char *auth = store->who.auth;
+    const zkl_acl *acl = op->acl ? op->acl : store->acl;
+    const char *auth = store->auth;
     bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
     struct zkl__memory_node *parent = find_parent(space, path);
-    if (acl && !is_valid(acl, &store->who)) {
+    if (acl && !is_valid(acl, store)) {
         return ZKL__RC_INVALIDACL;
     }
     if (!parent) {
         return ZKL__RC_NONODE;
     }
-    if (!permits(parent, &store->who, ZKL_PERM_CREATE)) {
+    if (!permits(parent, store, ZKL_PERM_CREATE)) {
         return ZKL__RC_NOAUTH;
     }
     if (zkl__store_is_sequential(op)) {
@@ -377,7 +374,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
     node->stat.data_size = (int32_t)op->size;
     node->stat.czxid = node->stat.mzxid = node->stat.pzxid = space->zxid;
     node->stat.ctime_ms = node->stat.mtime_ms = space->time_ms;
-    node->stat.ephemeral_owner = ephemeral                    ? store->who.session_id
+    node->stat.ephemeral_owner = ephemeral                    ? store->session_id
                                  : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER
                                                               : 0;
     link_in(space, node);
@@ -399,7 +396,7 @@ static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store
     if (node && node->own) {
         return ZKL__RC_REFUSED;
     }
-    if (parent && !permits(parent, &store->who, ZKL_PERM_DELETE)) {
+    if (parent && !permits(parent, store, ZKL_PERM_DELETE)) {
         return ZKL__RC_NOAUTH;
     }
     if (!node) {
@@ -427,7 +424,7 @@ static enum zkl__rc apply_set(struct change *change, struct zkl__store *store,
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    if (!permits(node, &store->who, set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
+    if (!permits(node, store, set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
         return ZKL__RC_NOAUTH;
     }
     if (op->version != -1 && op->version != node->stat.version) {
@@ -554,7 +551,7 @@ static struct zkl__memory_reply *perform_read(struct zkl__store *store, const st
     bool exists = op->kind == ZKL__OP_EXISTS, list = op->kind == ZKL__OP_CHILDREN;
     enum zkl__rc rc = node ? ZKL__RC_OK : ZKL__RC_NONODE;
     if (node && (!exists || space->rules == ZKL__RULES_EXISTS_NEEDS_READ) &&
-        !permits(node, &store->who, ZKL_PERM_READ)) {
+        !permits(node, store, ZKL_PERM_READ)) {
         rc = ZKL__RC_NOAUTH;
     }
     size_t size = rc == ZKL__RC_OK && op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
@@ -652,7 +649,7 @@ void zkl__memory_end(struct zkl__store *store)
     store->ended = true;
     zkl__memory_discard_watches(store, 0);
     store->space->zxid++;
-    zkl__memory_delete_nodes(store->space, store->who.session_id);
+    zkl__memory_delete_nodes(store->space, store->session_id);
 }
 
 /* --- events of a session --------------------------------------------------------------------- */
@@ -664,7 +661,7 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
     if (notice) {
         notice->item.kind = kind;
         notice->end = ZKL__END_EXPIRED;
-        notice->connection.session_id = store->who.session_id;
+        notice->connection.session_id = store->session_id;
         notice->connection.timeout_ms = store->timeout_ms;
     }
     return notice;
@@ -739,13 +736,7 @@ bool zkl__memory_deliver_next(struct zkl__store *store)
 /* The alarm of each store: on a thread of its own, or in the loop. */
 static void deliver(void *owner)
 {
-    struct zkl__store *store = owner;
-    int told = 0;
-    while (told < AT_A_TIME && zkl__memory_deliver_next(store)) {
-        told++;
-    }
-    if (told == AT_A_TIME) {
-        zkl__alarms_set(&store->alarms, &store->delivery, zkl__clock_now() + PAUSE_NS);
+    while (zkl__memory_deliver_next(owner)) {
     }
 }
 
@@ -826,11 +817,12 @@ static void space_free(struct zkl__memory_space *space)
 
 struct zkl__memory_space *zkl__memory_find_space(const char *servers)
 {
-    struct zkl__link *at = zkl__memory_registry.spaces.first;
-    while (at && strcmp(((struct zkl__memory_space *)at)->servers, servers) != 0) {
-        at = at->next;
+    ZKL__EACH (struct zkl__memory_space, space, &zkl__memory_registry.spaces, link) {
+        if (strcmp(space->servers, servers) == 0) {
+            return space;
+        }
     }
-    return (struct zkl__memory_space *)at;
+    return NULL;
 }
 
 /* Sets store->space, unless there is no memory. */
@@ -850,7 +842,7 @@ static void space_join(struct zkl__store *store, const char *servers)
     }
     if (space) {
         pthread_mutex_lock(&space->mutex);
-        store->who.session_id = (INT64_C(1) << 48) + ++zkl__memory_registry.sessions;
+        store->session_id = (INT64_C(1) << 48) + ++zkl__memory_registry.sessions;
         store->space = space;
         zkl__list_append(&space->sessions, &store->link);
         space->zxid++;
@@ -885,7 +877,7 @@ static void store_free(struct zkl__store *store)
     }
     free_items(&heap, &store->queue);
     free_items(&heap, &store->faults.lost);
-    zkl__free(&heap, store->who.auth);
+    zkl__free(&heap, store->auth);
     zkl__free(&heap, store);
 }
 
@@ -897,19 +889,16 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
     int code = ZKL_ENOMEM;
     bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
     if (store) {
-        struct zkl__memory_who *who = &store->who;
         store->heap = config->heap;
         store->events = *events;
         store->ctx = ctx;
         store->timeout_ms = timeout_ms > LEAST_TIMEOUT_MS ? timeout_ms : LEAST_TIMEOUT_MS;
-        if (digest) {
-            who->auth = zkl__alloc(&store->heap, config->auth_size + ZKL__DIGEST_ROOM);
+        if (digest &&
+            (store->auth = zkl__alloc(&store->heap, config->auth_size + ZKL__DIGEST_ROOM))) {
+            zkl__digest_identity(store->auth, config->auth, config->auth_size);
         }
-        if (who->auth) {
-            zkl__digest_identity(who->auth, config->auth, config->auth_size);
-        }
-        who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
-        if (who->auth || !digest) {
+        store->acl = config->acl ? config->acl : store->auth ? &zkl__store_creator_only : NULL;
+        if (store->auth || !digest) {
             space_join(store, config->servers);
         }
     }

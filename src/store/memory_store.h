@@ -88,13 +88,6 @@ struct zkl__memory_watch {
 
 /* --- sessions and spaces --------------------------------------------------------------------- */
 
-/* On whose behalf. */
-struct zkl__memory_who {
-    int64_t session_id; /* 0: a stranger */
-    char *auth;         /* by its credentials: what entries of scheme "auth" mean; NULL: none */
-    const zkl_acl *acl; /* default of creates; NULL: open */
-};
-
 enum zkl__memory_link { ZKL__LINK_UP, ZKL__LINK_DOWN, ZKL__LINK_OVER };
 
 struct zkl__memory_space {
@@ -131,7 +124,9 @@ struct zkl__store {
     zkl_heap heap;
     struct zkl__store_events events;
     void *ctx;
-    struct zkl__memory_who who;
+    int64_t session_id; /* 0: a stranger */
+    char *auth;         /* by its credentials: what entries of scheme "auth" mean; NULL: none */
+    const zkl_acl *acl; /* default of creates; NULL: open */
     int64_t timeout_ms;
     struct zkl__alarms alarms;
     struct zkl__alarm delivery; /* of what waits in the queue */

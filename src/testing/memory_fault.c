@@ -21,7 +21,7 @@ static struct zkl__store *enter(int64_t session_id, enum zkl__memory_link wanted
     ZKL__EACH (struct zkl__memory_space, space, &zkl__memory_registry.spaces, link) {
         pthread_mutex_lock(&space->mutex);
         ZKL__EACH (struct zkl__store, store, &space->sessions, link) {
-            if (store->who.session_id == session_id && store->link_state != ZKL__LINK_OVER) {
+            if (store->session_id == session_id && store->link_state != ZKL__LINK_OVER) {
                 bool fits = wanted == ZKL__LINK_OVER || store->link_state == wanted;
                 *code = fits ? ZKL_OK : ZKL_EINVAL;
                 if (fits) {

@@ -207,10 +207,10 @@ bool script_store_is_connected(void)
 void script_connect(void)
 {
     static int64_t sessions = 1000;
-    if (script.store.who.session_id) {
-        ASSERT_OK(zkl__memory_resume(script.store.who.session_id));
+    if (script.store.session_id) {
+        ASSERT_OK(zkl__memory_resume(script.store.session_id));
     } else {
-        script.store.who.session_id = ++sessions;
+        script.store.session_id = ++sessions;
         script.store.ended = false;
         script.store.link_state = ZKL__LINK_UP;
         struct zkl__memory_notice *notice = zkl__memory_notice_new(&script.store, ZKL__ITEM_CONNECTED);
@@ -230,7 +230,7 @@ void script_suspend(int done)
         zkl__memory_take_reply(&script.store, lost.id, zkl__memory_reply_new(&script.store, 0));
         free(lost.op);
     }
-    ASSERT_OK(zkl__memory_suspend(script.store.who.session_id));
+    ASSERT_OK(zkl__memory_suspend(script.store.session_id));
     script_store_deliver_all();
 }
 
@@ -239,9 +239,9 @@ void script_end(int code)
     if (script_store_is_connected()) {
         script_suspend(0);
     }
-    if (script.store.who.session_id) {
+    if (script.store.session_id) {
         zkl__memory_end(&script.store);
-        script.store.who.session_id = 0;
+        script.store.session_id = 0;
     }
     script_step((struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
 }
@@ -325,10 +325,10 @@ static const struct zkl__memory_node *newest_of_ours(int *count)
     const struct zkl__map *nodes = &script.space.nodes;
     const struct zkl__memory_node *newest = NULL;
     *count = 0;
-    for (size_t i = 0; i < nodes->bucket_count && script.store.who.session_id; i++) {
+    for (size_t i = 0; i < nodes->bucket_count && script.store.session_id; i++) {
         for (const struct zkl__map_entry *entry = nodes->buckets[i]; entry; entry = entry->next) {
             const struct zkl__memory_node *node = (const struct zkl__memory_node *)entry;
-            bool ours = node->stat.ephemeral_owner == script.store.who.session_id;
+            bool ours = node->stat.ephemeral_owner == script.store.session_id;
             *count += ours;
             newest = ours && (!newest || node->stat.czxid > newest->stat.czxid) ? node : newest;
         }

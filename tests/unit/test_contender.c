@@ -402,7 +402,7 @@ TEST(test_delete_of_what_a_lost_create_made_refused)
         script_cancel(&me);
         struct zkl__memory_node *node = script_find(script_our_path());
         node->own = true;
-        node->stat.ephemeral_owner = ours ? script.store.who.session_id : SCRIPT_STRANGER;
+        node->stat.ephemeral_owner = ours ? script.store.session_id : SCRIPT_STRANGER;
         script_connect();
         script_run(5000 * MS);
         CU_ASSERT_EQUAL(zkl__core_idle(script.core), !ours);

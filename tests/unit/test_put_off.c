@@ -54,7 +54,7 @@ static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op
     if (atomic_load(&left) > 0) { /* in its place a write that is refused so */
         const struct zkl__op write = {.kind = ZKL__OP_SET, .dir = "/"};
         atomic_fetch_sub(&left, 1);
-        ASSERT_OK(zkl__memory_refuse(store->who.session_id, ZKL__RC_NOTAPPLIED, 1));
+        ASSERT_OK(zkl__memory_refuse(store->session_id, ZKL__RC_NOTAPPLIED, 1));
         return zkl__store_memory.submit(store, id, &write);
     }
     return zkl__store_memory.submit(store, id, op);
