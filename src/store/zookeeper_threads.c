@@ -238,10 +238,10 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
     store->part_deadline = deadline;
     pthread_mutex_lock(&store->mutex);
     store->parting++;
-    pthread_mutex_unlock(&store->mutex);
     /* An ended session has nobody to say goodbye to. */
-    bool apart = store->end == ZKL__END_NONE && store->zh &&
-                 zkl__thread_start(&thread, part, store) == ZKL_OK;
+    bool apart = store->end == ZKL__END_NONE && store->zh;
+    pthread_mutex_unlock(&store->mutex);
+    apart = apart && zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
         part(store);
     }
