@@ -48,9 +48,7 @@ struct once {
     char node[ZKL__NAME_MAX];
     int64_t length_ms, phase_ms;
     int64_t arrival_ms; /* when our znode was created, by the servers' clock */
-    /* The record: */
-    bool is_record;
-    int64_t last_ms;
+    int64_t last_ms;    /* the record; INT64_MIN: there is none, -1: it is something else */
     /* For the caller: */
     zkl_once_slot *slot;
     int64_t *last, *recorded;
@@ -64,8 +62,7 @@ struct once {
 static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct once *once = (struct once *)call;
-    once->is_record =
-        reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &once->last_ms);
+    once->last_ms = reply->size > 0 ? zkl__decimal_parse(reply->data, reply->size) : INT64_MIN;
 }
 
 static int check_record(const struct zkl__call *call)
@@ -74,7 +71,7 @@ static int check_record(const struct zkl__call *call)
         return zkl__fail_at(call->err, zkl__rc_code(call->answer.rc), NULL, "the record: %s",
                             zkl__rc_name(call->answer.rc));
     }
-    return ((const struct once *)call)->is_record
+    return ((const struct once *)call)->last_ms != -1
                ? ZKL_OK
                : zkl__fail_at(call->err, ZKL_ECONFLICT, NULL,
                               "its data is not the number of a slot: used as something else");

@@ -202,12 +202,6 @@ int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms)
     return number * length_ms + phase_ms;
 }
 
-bool zkl__slot_parse(const void *data, size_t size, int64_t *out)
-{
-    *out = size > 0 ? zkl__decimal_parse(data, size) : INT64_MIN;
-    return *out != -1;
-}
-
 int64_t zkl__decimal_parse(const void *data, size_t size)
 {
     const char *text = data;

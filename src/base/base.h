@@ -53,6 +53,9 @@ static inline int zkl__fail_code(int done, int code)
 
 /* The same for what no server has said. */
 #define zkl__fail_at(err, code, ...) zkl__fail(err, code, 0, __VA_ARGS__)
+/* The same for an object that its user frees. */
+#define zkl__fail_freed(err, path) \
+    zkl__fail(err, ZKL_ECANCELED, 0, path, "the object is being freed")
 /* For an argument that has this name. */
 #define zkl__fail_null(err, name) zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", name)
 
@@ -96,10 +99,6 @@ void zkl__text_escape(char *out, size_t size, const char *text);
 /* Round time, ms since 1970, of the slot that time_ms is in. length_ms > 0; 0 <= phase_ms <
  * length_ms. */
 int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms);
-
-/* Reads the stored round time of the last slot that was done, which is decimal text. *out is
- * INT64_MIN if nothing is stored. False: the data is something else. */
-bool zkl__slot_parse(const void *data, size_t size, int64_t *out);
 
 /* The number of which data is the decimal text; 0: there is no data. -1: it is something else, or
  * has more than 18 digits. data: not ended by 0. */

@@ -361,13 +361,12 @@ TEST(test_slots_have_round_times_in_their_middle)
 
 TEST(test_slots_as_records)
 {
-    int64_t value = 1;
-    CU_ASSERT(zkl__slot_parse("", 0, &value) && value == INT64_MIN);
-    CU_ASSERT(zkl__slot_parse("1795177931365", 13, &value) && value == 1795177931365);
-    CU_ASSERT(!zkl__slot_parse("10 ", 3, &value));
-    CU_ASSERT(!zkl__slot_parse("-1", 2, &value));
-    CU_ASSERT(!zkl__slot_parse("held by", 7, &value));
-    CU_ASSERT(!zkl__slot_parse("99999999999999999999", 20, &value));
+    CU_ASSERT_EQUAL(zkl__decimal_parse("", 0), 0);
+    CU_ASSERT_EQUAL(zkl__decimal_parse("1795177931365", 13), 1795177931365);
+    CU_ASSERT_EQUAL(zkl__decimal_parse("10 ", 3), -1);
+    CU_ASSERT_EQUAL(zkl__decimal_parse("-1", 2), -1);
+    CU_ASSERT_EQUAL(zkl__decimal_parse("held by", 7), -1);
+    CU_ASSERT_EQUAL(zkl__decimal_parse("99999999999999999999", 20), -1);
 }
 
 /* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
