@@ -28,70 +28,6 @@ static bool has_data(const zkl_op *op)
     return op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET;
 }
 
-static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
-{
-    size_t bytes = 0;
-    if (count > 0 && !ops) {
-        return zkl__fail_null(err, "ops");
-    }
-    if (count > ZKL_COMMIT_MAX) {
-        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%zu operations are more than %d", count,
-                            ZKL_COMMIT_MAX);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const zkl_op *op = &ops[i];
-        if (op->reserved[0] != 0 || op->reserved[1] != 0) {
-            return zkl__fail_at(err, ZKL_EINVAL, NULL,
-                                "operation %zu: reserved is not zero: start from ZKL_OP_INIT", i);
-        }
-        int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
-        bool create = op->kind == ZKL_OP_CREATE;
-        if (rc == ZKL_OK && create) {
-            rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
-                                  ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
-            rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
-        }
-        if (rc != ZKL_OK) {
-            return rc;
-        }
-        bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
-        if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
-            return zkl__fail_at(err, ZKL_EINVAL, op->path,
-                                "operation %zu: not an absolute znode path", i);
-        }
-        if (has_data(op) && op->size > 0 && !op->data) {
-            return zkl__fail_at(err, ZKL_EINVAL, op->path,
-                                "operation %zu: data is NULL, size is %zu", i, op->size);
-        }
-        if (has_data(op)) {
-            bytes = op->size <= ZKL_COMMIT_DATA_MAX ? bytes + op->size : SIZE_MAX;
-        }
-        if (bytes > ZKL_COMMIT_DATA_MAX) {
-            return zkl__fail_at(err, ZKL_ELIMIT, NULL, "more than %d bytes of data",
-                                ZKL_COMMIT_DATA_MAX);
-        }
-    }
-    return ZKL_OK;
-}
-
-static struct zkl__op part_of(const zkl_op *op)
-{
-    static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE,
-                                              ZKL__OP_CHECK};
-    static const enum zkl__create_mode modes[] = {
-        ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__PERSISTENT_SEQUENTIAL, ZKL__EPHEMERAL_SEQUENTIAL};
-    struct zkl__op part = {.kind = kinds[op->kind], .dir = op->path, .version = op->version};
-    if (op->kind == ZKL_OP_CREATE) {
-        part.mode = modes[op->mode];
-        part.acl = op->acl;
-    }
-    if (has_data(op)) {
-        part.data = op->data;
-        part.size = op->size;
-    }
-    return part;
-}
-
 /* --- the reply ------------------------------------------------------------------------------- */
 
 /* In a step. The call's answer becomes the one of the operation that failed. */
@@ -169,46 +105,59 @@ static int run_commit(struct zkl__call *call)
 }
 
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
-static int make_transaction(struct commit *commit, zkl_error *err)
+static int begin_commit(struct zkl__call *call, zkl_error *err)
 {
-    const zkl_heap *heap = &commit->lock->session->heap;
+    static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE,
+                                              ZKL__OP_CHECK};
+    static const enum zkl__create_mode modes[] = {
+        ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__PERSISTENT_SEQUENTIAL, ZKL__EPHEMERAL_SEQUENTIAL};
+    struct commit *commit = (struct commit *)call;
+    const zkl_heap *heap = &call->session->heap;
+    struct zkl__lock_status held;
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
+    int rc = zkl__lock_check_held(commit->lock, &held, "not done: ", err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (!zkl__core_facts(call->session->core).connected) {
+        return zkl__fail_at(err, ZKL_ECONNECT, call->path, "not done: no connection");
+    }
     commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
-        return zkl__fail_at(err, ZKL_ELIMIT, commit->lock->path,
+        return zkl__fail_at(err, ZKL_ELIMIT, call->path,
                             "not done: the hold has %zu znodes, more than %d", commit->checks,
                             ZKL_COMMIT_MAX);
     }
     size_t count = commit->checks + commit->count;
     struct zkl__op *parts = zkl__alloc(heap, count * sizeof *parts);
     for (size_t i = 0; parts && i < count; i++) {
-        parts[i] = i < commit->checks ? (struct zkl__op){.kind = ZKL__OP_CHECK,
-                                                         .dir = nodes[i].dir,
-                                                         .name = nodes[i].name,
-                                                         .version = ZKL_ANY_VERSION}
-                                      : part_of(&commit->ops[i - commit->checks]);
+        if (i < commit->checks) {
+            parts[i] = (struct zkl__op){.kind = ZKL__OP_CHECK,
+                                        .dir = nodes[i].dir,
+                                        .name = nodes[i].name,
+                                        .version = ZKL_ANY_VERSION};
+            continue;
+        }
+        const zkl_op *op = &commit->ops[i - commit->checks];
+        parts[i] =
+            (struct zkl__op){.kind = kinds[op->kind], .dir = op->path, .version = op->version};
+        if (op->kind == ZKL_OP_CREATE) {
+            parts[i].mode = modes[op->mode];
+            parts[i].acl = op->acl;
+        }
+        if (has_data(op)) {
+            parts[i].data = op->data;
+            parts[i].size = op->size;
+        }
     }
     const struct zkl__op transaction = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count};
     commit->transaction = parts ? zkl__op_copy(heap, &transaction) : NULL;
     zkl__free(heap, parts);
-    return commit->transaction
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ENOMEM, commit->lock->path, "not done: no memory");
-}
-
-static int begin_commit(struct zkl__call *call, zkl_error *err)
-{
-    struct commit *commit = (struct commit *)call;
-    struct zkl__lock_status held;
-    int rc = zkl__lock_check_held(commit->lock, &held, "not done: ", err);
-    if (rc == ZKL_OK && !zkl__core_facts(call->session->core).connected) {
-        rc = zkl__fail_at(err, ZKL_ECONNECT, commit->lock->path, "not done: no connection");
+    if (!commit->transaction) {
+        return zkl__fail_at(err, ZKL_ENOMEM, call->path, "not done: no memory");
     }
-    rc = rc == ZKL_OK ? make_transaction(commit, err) : rc;
-    if (rc == ZKL_OK) {
-        zkl__call_bind_lease(call, commit->lock, &held);
-    }
-    return rc;
+    zkl__call_bind_lease(call, commit->lock, &held);
+    return ZKL_OK;
 }
 
 static void end_commit(struct zkl__call *call)
@@ -227,13 +176,52 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
                            .count = count,
                            .results = results,
                            .failed = count};
-    int rc = check_ops(ops, count, err);
-    if (rc == ZKL_OK && !lock) {
-        rc = zkl__fail_null(err, "lock");
+    size_t bytes = 0;
+    if (count > 0 && !ops) {
+        return zkl__fail_null(err, "ops");
     }
-    return rc == ZKL_OK ? zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms,
-                                       done, payload, err)
-                        : rc;
+    if (count > ZKL_COMMIT_MAX) {
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%zu operations are more than %d", count,
+                            ZKL_COMMIT_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const zkl_op *op = &ops[i];
+        if (op->reserved[0] != 0 || op->reserved[1] != 0) {
+            return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                                "operation %zu: reserved is not zero: start from ZKL_OP_INIT", i);
+        }
+        int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
+        bool create = op->kind == ZKL_OP_CREATE;
+        if (rc == ZKL_OK && create) {
+            rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
+                                  ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
+            rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
+        }
+        if (rc != ZKL_OK) {
+            return rc;
+        }
+        bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
+        if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
+            return zkl__fail_at(err, ZKL_EINVAL, op->path,
+                                "operation %zu: not an absolute znode path", i);
+        }
+        if (has_data(op) && op->size > 0 && !op->data) {
+            return zkl__fail_at(err, ZKL_EINVAL, op->path,
+                                "operation %zu: data is NULL, size is %zu", i, op->size);
+        }
+        if (has_data(op)) {
+            bytes = op->size <= ZKL_COMMIT_DATA_MAX ? bytes + op->size : SIZE_MAX;
+        }
+        if (bytes > ZKL_COMMIT_DATA_MAX) {
+            return zkl__fail_at(err, ZKL_ELIMIT, NULL, "more than %d bytes of data",
+                                ZKL_COMMIT_DATA_MAX);
+        }
+    }
+    if (!lock) {
+        return zkl__fail_null(err, "lock");
+    }
+    return zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms, done, payload,
+                        err);
 }
 
 int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
