@@ -230,66 +230,6 @@ static void on_position(void *owner, size_t position)
 
 /* --- the acquire ----------------------------------------------------------------------------- */
 
-static int check_reacquire(zkl_lock *lock, zkl_error *err)
-{
-    struct zkl__acquisition *acquisition = lock->acquisition;
-    const struct zkl__rule *asked = lock->recipe->rule, *has = acquisition->rule;
-    if (!acquisition->granted) {
-        return zkl__fail_at(err, ZKL_EDEADLK, lock->path, "an acquire of this object is pending");
-    }
-    if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail_at(err, lock->options.recursive ? ZKL_ELOST : ZKL_EDEADLK, lock->path,
-                            "this object held it and lost it: %s; release it first",
-                            acquisition->why);
-    }
-    if (asked->waits_for & ~has->waits_for) {
-        return zkl__fail_at(
-            err, ZKL_EDEADLK, lock->path,
-            "this object was downgraded; an upgrade would wait for itself: release it first");
-    }
-    if (!lock->options.recursive) {
-        return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
-                            "this object holds it, and is not recursive");
-    }
-    acquisition->depth++;
-    return ZKL_OK;
-}
-
-/* False: no memory. */
-static bool enter_core(struct zkl__acquisition *acquisition, int count)
-{
-    zkl_lock *lock = acquisition->lock;
-    struct zkl__core *core = lock->session->core;
-    const zkl_lock_options *o = &lock->options;
-    const struct zkl__contender_config config = {
-        .rule = lock->recipe->rule,
-        .path = lock->path,
-        .metadata = o->metadata ? o->metadata : lock->session->whoami,
-        .acl = o->acl,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .mark = o->recover || o->delay_after_crash_ms > 0,
-        .revocable = o->revoke_fn != NULL,
-        .max_hold = o->max_hold_ms * ZKL__MS,
-        .linger = o->linger_ms * ZKL__MS,
-        .least = o->hold_at_least_ms * ZKL__MS,
-        .delay = o->delay_after_crash_ms * ZKL__MS,
-        .max_ahead = (size_t)o->max_ahead,
-        .position = o->position_fn ? on_position : NULL,
-        .notify = on_outcome,
-        .owner = acquisition,
-    };
-    acquisition->rule = config.rule;
-    acquisition->downgraded = true;
-    if (lock->recipe->several) {
-        acquisition->multi = zkl__multi_new(core, &config, lock->paths, lock->path_count);
-    } else if (lock->recipe->make) {
-        acquisition->semaphore = lock->recipe->make(lock, count, &config);
-    } else {
-        acquisition->contender = zkl__contender_new(core, &config);
-    }
-    return is_in_core(acquisition);
-}
-
 static void on_stop(void *owner)
 {
     zkl__acquisition_cancel(owner, ZKL_ECANCELED);
@@ -299,8 +239,9 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
                            int64_t timeout_ms, struct zkl__completion *completion, zkl_error *err)
 {
     zkl_session *session = lock->session;
+    const zkl_lock_options *o = &lock->options;
     if (lock->freed) {
-        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
+        return zkl__fail_freed(err, lock->path);
     }
     if (lock->refuses_acquires) {
         return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "cancelled");
@@ -311,15 +252,34 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     if (session->status.stopping) {
         return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session is being closed");
     }
-    if (lock->acquisition) {
-        int rc = check_reacquire(lock, err);
-        if (rc == ZKL_OK) {
-            lock->acquisition->refs++;
-            *out = lock->acquisition;
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    const struct zkl__rule *asked = lock->recipe->rule;
+    if (acquisition) {
+        const struct zkl__rule *has = acquisition->rule;
+        if (!acquisition->granted) {
+            return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                                "an acquire of this object is pending");
         }
-        return rc;
+        if (!zkl__acquisition_holds(acquisition)) {
+            return zkl__fail_at(err, o->recursive ? ZKL_ELOST : ZKL_EDEADLK, lock->path,
+                                "this object held it and lost it: %s; release it first",
+                                acquisition->why);
+        }
+        if (asked->waits_for & ~has->waits_for) {
+            return zkl__fail_at(
+                err, ZKL_EDEADLK, lock->path,
+                "this object was downgraded; an upgrade would wait for itself: release it first");
+        }
+        if (!o->recursive) {
+            return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                                "this object holds it, and is not recursive");
+        }
+        acquisition->depth++;
+        acquisition->refs++;
+        *out = acquisition;
+        return ZKL_OK;
     }
-    struct zkl__acquisition *acquisition = zkl__zalloc(&session->heap, sizeof *acquisition);
+    acquisition = zkl__zalloc(&session->heap, sizeof *acquisition);
     if (!acquisition) {
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
     }
@@ -330,14 +290,41 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     int rc = ZKL_OK;
     /* A stop token ends waits, not objects: what an object acquires by itself (a partition's
      * pieces) goes on. */
-    if (!lock->recipe->internal && (session->settings.options.stop || lock->options.stop)) {
+    if (!lock->recipe->internal && (session->settings.options.stop || o->stop)) {
         acquisition->stops = zkl__zalloc(&session->heap, sizeof *acquisition->stops);
-        rc = acquisition->stops ? zkl__stops_begin(session, acquisition->stops, lock->options.stop,
-                                                   on_stop, acquisition, err)
-                                : ZKL_ENOMEM;
+        rc = acquisition->stops
+                 ? zkl__stops_begin(session, acquisition->stops, o->stop, on_stop, acquisition, err)
+                 : ZKL_ENOMEM;
     }
-    if (rc == ZKL_OK && !enter_core(acquisition, count)) {
-        rc = ZKL_ENOMEM;
+    if (rc == ZKL_OK) {
+        const struct zkl__contender_config config = {
+            .rule = asked,
+            .path = lock->path,
+            .metadata = o->metadata ? o->metadata : session->whoami,
+            .acl = o->acl,
+            .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
+            .mark = o->recover || o->delay_after_crash_ms > 0,
+            .revocable = o->revoke_fn != NULL,
+            .max_hold = o->max_hold_ms * ZKL__MS,
+            .linger = o->linger_ms * ZKL__MS,
+            .least = o->hold_at_least_ms * ZKL__MS,
+            .delay = o->delay_after_crash_ms * ZKL__MS,
+            .max_ahead = (size_t)o->max_ahead,
+            .position = o->position_fn ? on_position : NULL,
+            .notify = on_outcome,
+            .owner = acquisition,
+        };
+        acquisition->rule = asked;
+        acquisition->downgraded = true;
+        if (lock->recipe->several) {
+            acquisition->multi =
+                zkl__multi_new(session->core, &config, lock->paths, lock->path_count);
+        } else if (lock->recipe->make) {
+            acquisition->semaphore = lock->recipe->make(lock, count, &config);
+        } else {
+            acquisition->contender = zkl__contender_new(session->core, &config);
+        }
+        rc = is_in_core(acquisition) ? ZKL_OK : ZKL_ENOMEM;
     }
     if (rc != ZKL_OK) {
         zkl__acquisition_unref(acquisition);

@@ -116,7 +116,7 @@ static int membership_lost(const struct passage *p)
     const zkl_lock *lock = p->lock;
     zkl_error *err = p->call.err;
     if (lock->freed) {
-        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
+        return zkl__fail_freed(err, lock->path);
     }
     if (lock->session->status.closing) {
         return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session was closed meanwhile");
@@ -294,7 +294,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
     if (p->lock->freed) {
-        return zkl__fail_at(err, ZKL_ECANCELED, p->lock->path, "the object is being freed");
+        return zkl__fail_freed(err, p->lock->path);
     }
     zkl__call_bind(call, p->lock);
     p->part.call = call;

@@ -235,7 +235,7 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
 {
     zkl_session *session = lock->session;
     if (lock->freed) {
-        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
+        return zkl__fail_freed(err, lock->path);
     }
     if (lock->campaign || lock->acquisition || lock->run) {
         return zkl__fail_at(

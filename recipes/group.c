@@ -378,7 +378,7 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (group->handle.freed) {
-        return zkl__fail_at(err, ZKL_ECANCELED, group->handle.path, "the object is being freed");
+        return zkl__fail_freed(err, group->handle.path);
     }
     if (group->m.wanted) {
         return zkl__fail_at(err, ZKL_EDEADLK, group->handle.path, "joined already, or about to");
@@ -483,9 +483,8 @@ zkl_state zkl_group_state(const zkl_group *group)
 {
     zkl_state state = ZKL_STATE_IDLE;
     if (group && zkl__session_enter(group->handle.session, NULL) == ZKL_OK) {
-        zkl_session *session = group->handle.session;
         state = group_state(group);
-        zkl__session_leave(session);
+        zkl__session_leave(group->handle.session);
     }
     return state;
 }

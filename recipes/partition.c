@@ -677,11 +677,6 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-static int refuse_freed(const zkl_partition *partition, zkl_error *err)
-{
-    return zkl__fail_at(err, ZKL_ECANCELED, partition->handle.path, "the object is being freed");
-}
-
 int zkl_partition_start(zkl_partition *partition, zkl_error *err)
 {
     if (!partition) {
@@ -690,7 +685,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     int rc = zkl__session_enter(partition->handle.session, err);
     if (rc == ZKL_OK) {
         if (partition->being_freed) {
-            rc = refuse_freed(partition, err);
+            rc = zkl__fail_freed(err, partition->handle.path);
         } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
@@ -767,7 +762,7 @@ static int bind_stop(struct zkl__call *call, zkl_error *err)
 {
     zkl_partition *partition = ((struct stopping *)call)->partition;
     if (partition->being_freed) {
-        return refuse_freed(partition, err);
+        return zkl__fail_freed(err, partition->handle.path);
     }
     call->owner = &partition->handle.object;
     partition->handle.refs++;

@@ -133,14 +133,14 @@ static int compare_entries(const void *left, const void *right)
 static int read_children(struct queue_call *q)
 {
     const char *path = q->call.path;
-    q->reading.call = &q->call;
-    CALL_BEGIN(&q->reading);
-    AWAIT_REPLY(&q->reading, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
+    struct zkl__part *it = &q->reading;
+    it->call = &q->call;
+    CALL_BEGIN(it);
+    AWAIT_REPLY(it, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (q->snapshot && !q->snapshot->failed) {
-        AWAIT_CHILDREN(&q->reading, q->snapshot->names, take_entry,
-                       {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_GET, .dir = path});
     }
-    CALL_END(&q->reading);
+    CALL_END(it);
 }
 
 /* Of what was read. */
