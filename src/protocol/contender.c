@@ -1,9 +1,10 @@
-/* contender.c - a contender: its states and moves, the mark of its release, its znode from the
- * create to the delete, its grant, what each state requests, the lock that lingers, and what each
- * event and each reply means. */
+/* contender.c - a contender: its states and moves, the mark of its release, its predecessor and
+ * znodes that are no contenders, its own znode from the create to the delete, its grant, the lock
+ * that lingers, what each state requests, and what each event and each reply means. */
 #include "acl.h"
 #include "core_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NO_LIST "we have a place, but no list"
@@ -49,16 +50,18 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
+static void inspection_drop(struct zkl__contender *c);
 static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
 
-void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
+static void contender_move(struct zkl__contender *c, enum zkl__contender_state state,
+                           const char *why)
 {
     enum zkl__contender_state before = c->state;
     ZKL__ENSURE(states[c->state].next & S(state));
     zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
     c->state = state;
     if (state != ZKL__WATCHING) {
-        zkl__inspection_drop(c);
+        inspection_drop(c);
     }
     linger_moved(c, before);
     /* What each state says about our node. */
@@ -70,7 +73,7 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     ZKL__ENSURE(!(now & (c->node.czxid ? S(ZKL__NEW) : KEEPS)));
 }
 
-/* --- moves that several events make ---------------------------------------------------------- */
+/* --- outcomes -------------------------------------------------------------------------------- */
 
 /* The one outcome of this step. */
 static void report(struct zkl__contender *c, enum zkl__outcome_kind kind, int code, const char *why)
@@ -81,11 +84,88 @@ static void report(struct zkl__contender *c, enum zkl__outcome_kind kind, int co
         (struct zkl__outcome){.kind = kind, .code = code, .why = why, .now = c->core->now};
 }
 
-void zkl__contender_retry_later(struct zkl__contender *c)
+/* Schedules a retry with exponential backoff, 20 ms to 2 s. */
+static void contender_retry_later(struct zkl__contender *c)
 {
     c->retry.pause = zkl__backoff(c->retry.pause, ZKL__PAUSE_LEAST / 10, ZKL__PAUSE_MOST);
     c->retry.at = c->core->now + c->retry.pause;
 }
+
+/* --- what it sends in a step ------------------------------------------------------------------ */
+
+static void contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
+{
+    ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
+    ZKL__ENSURE(!zkl__under_way(c, role));
+    c->under_way |= UNDER_WAY(role);
+    c->out->ops[c->out->op_count++] =
+        (struct zkl__contender_op){role, op, op.watch ? c->out->code : ZKL_OK};
+}
+
+/* Notes events of the path, before the request is sent that sets the watch. */
+static void contender_watch(struct zkl__contender *c, enum zkl__watched watched)
+{
+    /* Who does not watch its own node lists instead, and without a watch on the queue no lock
+     * lingers: these leave the room to the watches that nobody can wait without. */
+    bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
+    int code = zkl__watches_add(&c->core->watches, &c->watches[watched],
+                                c->core->config.watch_bytes_max / (half ? 2 : 1));
+    if (watched != ZKL__WATCHED_LINGER) { /* that one nobody misses */
+        c->out->code = code;
+    }
+}
+
+/* Whether the next list is to watch the queue, for a lock that may linger. */
+static bool linger_list_watches(struct zkl__contender *c)
+{
+    bool watch = c->config.linger > 0 &&
+                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
+    if (watch) {
+        contender_watch(c, ZKL__WATCHED_LINGER);
+    }
+    return watch;
+}
+
+/* The watch is set by the request that shows the predecessor still there: whatever happens to that
+ * later fires it. */
+static void contender_send_list(struct zkl__contender *c)
+{
+    struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
+    list.watch =
+        c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
+    if (list.watch) {
+        contender_watch(c, ZKL__WATCHED_QUEUE);
+    }
+    c->predecessor.changed = false;
+    if (c->config.linger > 0) {
+        list.watch = linger_list_watches(c) || list.watch;
+    }
+    contender_send(c, ZKL__ROLE_LIST, list);
+}
+
+static void contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
+                                   enum zkl__op_kind kind, const char *name)
+{
+    contender_send(
+        c, role,
+        (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
+}
+
+/* Stops watching it. forget: the server may keep the watches, they will be set again. */
+static void predecessor_unwatch(struct zkl__contender *c, bool forget)
+{
+    struct zkl__watch *node = &c->watches[ZKL__WATCHED_PREDECESSOR];
+    struct zkl__watch *queue = &c->watches[ZKL__WATCHED_QUEUE];
+    if (forget) {
+        zkl__watches_remove(&c->core->watches, node);
+        zkl__watches_remove(&c->core->watches, queue);
+    }
+    zkl__watch_remove(c->core, node);
+    zkl__watch_remove(c->core, queue);
+    c->predecessor.armed = false;
+}
+
+/* --- moves that several events make ---------------------------------------------------------- */
 
 /* The session ended, which deletes all its znodes. */
 static void node_ended(struct zkl__node *node)
@@ -126,14 +206,16 @@ static void mark_leave(struct zkl__contender *c);
 
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
-    zkl__predecessor_unwatch(c, false);
+    predecessor_unwatch(c, false);
     c->retry.at = 0;
     node_remember_duplicate(&c->node);
     mark_leave(c);
-    zkl__contender_move(c, ZKL__REMOVING, why);
+    contender_move(c, ZKL__REMOVING, why);
 }
 
-void zkl__contender_fail(struct zkl__contender *c, int code, const char *why)
+/* It is never granted. Its owner is notified in this step, and its znodes are deleted in the
+ * background. */
+static void contender_fail(struct zkl__contender *c, int code, const char *why)
 {
     report(c, ZKL__FAILED, code, why);
     contender_withdraw(c, why);
@@ -149,13 +231,13 @@ static void grant_lose(struct zkl__contender *c, const char *why)
 {
     report(c, ZKL__LOSS, ZKL_ELOST, why);
     own_watch_forget(c);
-    zkl__contender_move(c, ZKL__LOST, why);
+    contender_move(c, ZKL__LOST, why);
 }
 
 /* Nothing of ours is left. */
 static void contender_finish(struct zkl__contender *c, int code, const char *why)
 {
-    zkl__contender_move(c, ZKL__ENDED, why);
+    contender_move(c, ZKL__ENDED, why);
     if (c->grant.end >= ZKL__GRANT_RELEASED) {
         report(c, ZKL__RELEASED, code, why);
     }
@@ -167,13 +249,13 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
 {
     new_attempt(c);
     if (c->config.fail_on_expiry) {
-        zkl__contender_fail(c, ZKL_ELOST, why);
+        contender_fail(c, ZKL_ELOST, why);
         return;
     }
     c->core->stats.all.contenders.requeues++;
     c->path_stats->counts.requeues++;
-    zkl__predecessor_unwatch(c, false);
-    zkl__contender_move(c, ZKL__NEW, why);
+    predecessor_unwatch(c, false);
+    contender_move(c, ZKL__NEW, why);
 }
 
 /* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
@@ -193,7 +275,9 @@ static void node_removed(struct zkl__contender *c)
     }
 }
 
-void zkl__contender_fail_by_reply(struct zkl__contender *c)
+/* A contender that waits gets an error as the reply: it tries again, waits for the connection, or
+ * fails. */
+static void contender_fail_by_reply(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
     int code = reply->unsent ? reply->unsent : zkl__rc_code(reply->rc);
@@ -202,7 +286,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
         return; /* the connection went: `connected` comes, or `expired` */
     }
     if (reply->rc == ZKL__RC_NOTAPPLIED || reply->unsent == ZKL_ECONNECT) {
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
         return;
     }
     if (reply->rc == ZKL__RC_NODEEXISTS) {
@@ -213,8 +297,16 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
               : code == ZKL_ENOMEM ? "out of memory"
                                    : "too many watches in this session";
     }
-    zkl__contender_fail(c, code, why);
+    contender_fail(c, code, why);
     c->out->outcome.zk_code = reply->zk_code;
+}
+
+/* No conflicting contender precedes this one: it waits for what else a grant needs
+ * (try_to_grant in contender.c). */
+static void grant_prove(struct zkl__contender *c, const char *why)
+{
+    c->grant.proved = false;
+    contender_move(c, ZKL__PROVING, why);
 }
 
 /* === the mark of a release ==================================================================== */
@@ -264,7 +356,9 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
 
 /* --- the evidence ---------------------------------------------------------------------------- */
 
-void zkl__mark_behind(struct zkl__contender *c, const char *name)
+/* It waits for this one. Only of what is known to be a contender: behind another child of the queue
+ * somebody may hold. */
+static void mark_behind(struct zkl__contender *c, const char *name)
 {
     if (c->config.mark) {
         c->mark.state = ZKL__MARK_UNKNOWN;
@@ -296,7 +390,7 @@ static void mark_send_read(struct zkl__contender *c)
 {
     if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
         !zkl__under_way(c, ZKL__ROLE_READ)) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_READ, ZKL__OP_GET, NULL);
+        contender_send_of_node(c, ZKL__ROLE_READ, ZKL__OP_GET, NULL);
     }
 }
 
@@ -324,14 +418,14 @@ static void mark_on_read(struct zkl__contender *c)
     }
     bool delays = c->config.delay > 0;
     if (!zkl__rc_decides(reply->rc)) {
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     } else if (reply->rc == ZKL__RC_NONODE) {
         node_removed(c); /* with the directory */
     } else if (c->mark.state != ZKL__MARK_UNKNOWN || is_clean(c)) {
         return;
     } else if (delays && c->try_only) {
-        zkl__contender_fail(c, ZKL_EBUSY,
-                            "the last holder did not release, and delay_after_crash_ms begins");
+        contender_fail(c, ZKL_EBUSY,
+                       "the last holder did not release, and delay_after_crash_ms begins");
     } else {
         c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
         c->mark.until = c->core->now + c->config.delay;
@@ -373,6 +467,513 @@ static bool mark_refused(struct zkl__contender *c, const struct zkl__reply *repl
     return true;
 }
 
+static void contender_advance(struct zkl__contender *c);
+
+/* === many znodes that may be forged =========================================================== */
+
+/* Finds forged znodes among those before a contender, many at a time, nearest first.
+ *
+ * A client with CREATE on the queue can create thousands of persistent znodes with contenders'
+ * names. A contender must know that a znode is forged before it ignores it, and the C client has no
+ * request that returns the owners of several znodes. So after the first forged znode, each further
+ * one is read by an exists of its own. A batch of them is sent together, and batches grow up to
+ * 500: their replies take some milliseconds, far less than a heartbeat. The queue keeps the result
+ * (queue.c): a later contender of the session inspects none of them again. */
+
+#define BATCH_FIRST 8 /* two have been read alone */
+#define BATCH_GROWTH 8
+#define BATCH_MOST 500
+
+/* zkl__stat_forged, as this contender sees it. */
+static bool list_forged(const struct zkl__contender *c, const char *name,
+                        const struct zkl__stat *stat)
+{
+    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
+     * StatPersisted). */
+    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
+}
+
+/* From now on the contenders of this session in the queue pass it over, as far as it is forged for
+ * them. False: no memory. */
+static bool list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+{
+    int64_t since = stat->ephemeral_owner == 0 ? ZKL__NEVER_A_CONTENDER : stat->czxid;
+    struct zkl__name parsed = zkl__name_parse(name);
+    if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
+        return true;
+    }
+    return zkl__names_put(&c->peer.queue->forged, name, since);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void inspection_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->suspicion.inspection);
+    c->suspicion.inspection = NULL;
+}
+
+/* Ends the inspection: no further batch of it is requested. */
+static void inspection_drop(struct zkl__contender *c)
+{
+    if (c->suspicion.inspection && c->suspicion.inspection->under_way > 0) {
+        c->suspicion.inspection->dropped = true;
+    } else {
+        inspection_free(c);
+    }
+    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
+        c->suspicion.state = ZKL__SUSPICION_NONE;
+    }
+}
+
+/* --- whether there is one -------------------------------------------------------------------- */
+
+/* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
+ * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
+static bool inspection_begin(struct zkl__contender *c)
+{
+    bool suspected = c->suspicion.state == ZKL__SUSPICION_ARISEN;
+    inspection_drop(c);
+    c->suspicion.state = ZKL__SUSPICION_NONE;
+    if (!suspected || c->suspicion.inspection) {
+        return false;
+    }
+    struct zkl__list_index *own =
+        c->core->index
+            ? NULL
+            : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
+    const struct zkl__list_index *index = c->core->index ? c->core->index : own;
+    if (!index) {
+        return false;
+    }
+    size_t before = zkl__list_before(c, index), bytes = 0;
+    for (size_t i = 0; i < before; i++) {
+        bytes += strlen(index->entries[i].name) + 1;
+    }
+    struct zkl__inspection *inspection =
+        zkl__zalloc(c->heap, sizeof *inspection + sizeof *inspection->candidates +
+                                 before * sizeof *inspection->candidates->all + bytes);
+    if (inspection) {
+        struct zkl__children *candidates = (struct zkl__children *)(inspection + 1);
+        char *names = (char *)&candidates->all[before];
+        for (size_t i = before; i > 0; i--) {
+            if (zkl__name_conflicts(c, index->entries[i - 1].name)) {
+                candidates->all[candidates->count++].name =
+                    zkl__text_put(&names, index->entries[i - 1].name);
+            }
+        }
+        inspection->batch = BATCH_FIRST;
+        inspection->candidates = candidates;
+    }
+    zkl__free(c->heap, own);
+    c->suspicion.inspection = inspection;
+    return inspection;
+}
+
+/* --- what is known --------------------------------------------------------------------------- */
+
+/* The nearest znode that is not excluded; NULL: none is left. */
+static const struct zkl__child *inspection_nearest(const struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    const struct zkl__children *candidates = inspection->candidates;
+    while (inspection->nearest < candidates->count &&
+           candidates->all[inspection->nearest].verdict == ZKL__CHILD_PERSISTENT) {
+        inspection->nearest++;
+    }
+    return inspection->nearest < candidates->count ? &candidates->all[inspection->nearest] : NULL;
+}
+
+/* --- requests and replies -------------------------------------------------------------------- */
+
+static void end_batch(struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (inspection->dropped) {
+        inspection_free(c);
+    } else if (!inspection->broken) {
+        inspection->batch = inspection->batch * BATCH_GROWTH < BATCH_MOST
+                                ? inspection->batch * BATCH_GROWTH
+                                : BATCH_MOST;
+    }
+    zkl__contender_post(c, ZKL__CE_INSPECTED);
+}
+
+/* The reply to the exists of this one. */
+static void inspection_answered(struct zkl__contender *c, size_t which,
+                                const struct zkl__reply *reply)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    struct zkl__child *candidate = &inspection->candidates->all[which];
+    bool unsent = reply->rc == ZKL__RC_UNSENT && reply->unsent != ZKL_EINVAL;
+    if (inspection->dropped) {
+    } else if (unsent || reply->rc == ZKL__RC_NOTAPPLIED || reply->rc == ZKL__RC_UNKNOWN) {
+        inspection->broken = true;
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        inspection->stale = true;
+        candidate->verdict = ZKL__CHILD_PERSISTENT;
+    } else if (reply->rc == ZKL__RC_OK && list_forged(c, candidate->name, &reply->stat)) {
+        /* no memory: the next one reads it again */
+        (void)list_pass_over(c, candidate->name, &reply->stat);
+        candidate->verdict = ZKL__CHILD_PERSISTENT;
+    } else { /* NOAUTH does not prove absence: the watch on it will say more */
+        candidate->verdict = ZKL__CHILD_EPHEMERAL;
+    }
+    if (--inspection->under_way == 0) {
+        end_batch(c);
+    }
+}
+
+/* Sends the next batch, or the part of the last one that got no response, unless it is under way.
+ * ZKL__CE_INSPECTED follows when the whole batch has responses. */
+static void inspection_send(struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (!inspection || inspection->under_way > 0) {
+        return;
+    }
+    inspection->under_way = 1; /* until all are sent */
+    inspection->broken = false;
+    const struct zkl__children *candidates = inspection->candidates;
+    size_t i = zkl__children_unknown(candidates, inspection->nearest);
+    for (size_t sent = 0; i < candidates->count && sent < inspection->batch; sent++) {
+        const struct zkl__op op = {
+            .kind = ZKL__OP_EXISTS, .dir = c->config.path, .name = candidates->all[i].name};
+        inspection->under_way++;
+        zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
+        i = zkl__children_unknown(candidates, i + 1);
+    }
+    if (--inspection->under_way == 0) {
+        end_batch(c);
+    }
+}
+
+/* === the predecessor ========================================================================== */
+
+/* --- which znode it is ------------------------------------------------------------------------ */
+
+/* Sets the predecessor: this child of the queue. False: no memory. */
+static bool predecessor_set(struct zkl__contender *c, const char *name)
+{
+    bool done =
+        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
+    c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
+    return done;
+}
+
+/* The name of that child. */
+static const char *predecessor_name(const struct zkl__contender *c)
+{
+    return c->predecessor.path + strlen(c->config.path) + 1;
+}
+
+/* The predecessor that may not be read, if the list shows it still: then those between it and us
+ * need no other look, for they have been found to be no contenders. */
+static const char *predecessor_hidden(const struct zkl__contender *c)
+{
+    const char *name = c->predecessor.access == ZKL__ACCESS_NONE ? predecessor_name(c) : NULL;
+    bool stands = name && zkl__list_has(c->event->reply, c->core->index, name) &&
+                  zkl__name_conflicts(c, name);
+    return stands ? name : NULL;
+}
+
+static void predecessor_wait_for(struct zkl__contender *c, const char *name)
+{
+    bool hidden =
+        c->predecessor.access != ZKL__ACCESS_GET && strcmp(predecessor_name(c), name) == 0;
+    if (hidden) { /* the one that may not be read: this list watches the queue */
+        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].entry.link && !c->predecessor.changed;
+        contender_move(c, ZKL__WATCHING, name);
+        return;
+    }
+    predecessor_unwatch(c, false);
+    c->predecessor.access = ZKL__ACCESS_GET;
+    if (zkl__peers_follow(c, name)) {
+        mark_behind(c, name);
+        contender_move(c, ZKL__WATCHING, name);
+        if (c->try_only) {
+            contender_fail(c, ZKL_EBUSY, "somebody is before us");
+        }
+        return;
+    }
+    if (!predecessor_set(c, name)) {
+        contender_fail(c, ZKL_ENOMEM, "out of memory");
+        return;
+    }
+    contender_move(c, ZKL__WATCHING, predecessor_name(c));
+}
+
+/* How many may be before us. A try fails behind any. */
+static size_t limit_of(const struct zkl__contender *c)
+{
+    return c->config.max_ahead > 0 && !c->try_only ? c->config.max_ahead : SIZE_MAX;
+}
+
+static void report_position(struct zkl__contender *c, size_t follows)
+{
+    if (c->config.position && follows + 1 != c->predecessor.reported) {
+        c->predecessor.reported = follows + 1;
+        c->config.position(c->config.owner, follows);
+    }
+}
+
+/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
+ */
+static bool predecessor_position(struct zkl__contender *c)
+{
+    if (!c->config.position && limit_of(c) == SIZE_MAX) {
+        return true;
+    }
+    const struct zkl__reply *list = c->event->reply;
+    const struct zkl__list_index *index = c->core->index;
+    int32_t own = zkl__name_sequence(c->node.name);
+    size_t follows = 0, before = index ? zkl__list_before(c, index) : 0;
+    for (size_t i = 0; i < before; i++) {
+        follows += zkl__kind_conflicts(c, index->entries[i].name, index->entries[i].kind);
+    }
+    for (size_t i = 0; !index && i < list->child_count; i++) {
+        const char *name = list->children[i];
+        follows +=
+            zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && zkl__name_conflicts(c, name);
+    }
+    if (follows <= limit_of(c)) {
+        report_position(c, follows);
+        return true;
+    }
+    if (predecessor_hidden(c)) {
+        return true;
+    }
+    /* More names are before us than max_ahead. Anybody may make names, so we refuse only when as
+     * many znodes stand. Without memory, or while replies for an earlier inspection are due, it
+     * lists again later. */
+    c->waited = true;
+    c->suspicion.state = ZKL__SUSPICION_ARISEN;
+    if (inspection_begin(c)) {
+        c->suspicion.inspection->batch = limit_of(c) < BATCH_MOST ? limit_of(c) + 1 : BATCH_MOST;
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
+        predecessor_unwatch(c, false);
+        c->predecessor.access = ZKL__ACCESS_GET;
+        contender_move(c, ZKL__WATCHING, "max_ahead: which of those before us stand?");
+        return false;
+    }
+    if (c->state != ZKL__LISTING) {
+        contender_move(c, ZKL__LISTING, "max_ahead: no inspection yet");
+    }
+    contender_retry_later(c);
+    return false;
+}
+
+/* There is no predecessor: the grant is next. */
+static void predecessor_none(struct zkl__contender *c)
+{
+    predecessor_unwatch(c, false);
+    c->predecessor.access = ZKL__ACCESS_GET;
+    grant_prove(c, "nobody is before us");
+    contender_advance(c); /* the grant comes before what its list means to a lingering lock */
+}
+
+/* --- the request that watches it -------------------------------------------------------------- */
+
+static void predecessor_look(struct zkl__contender *c)
+{
+    bool asked = zkl__under_way(c, ZKL__ROLE_WATCH);
+    if (c->predecessor.access == ZKL__ACCESS_STAT && !asked) {
+        contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, predecessor_name(c));
+    }
+    bool gets = c->predecessor.access == ZKL__ACCESS_GET;
+    if (c->predecessor.armed || (gets && asked)) {
+        return;
+    }
+    if (gets) {
+        struct zkl__op get = {.kind = ZKL__OP_GET,
+                              .dir = c->config.path,
+                              .name = predecessor_name(c),
+                              .watch = !c->try_only};
+        if (get.watch) {
+            contender_watch(c, ZKL__WATCHED_PREDECESSOR);
+        }
+        contender_send(c, ZKL__ROLE_WATCH, get);
+    } else if (!c->try_only) {
+        contender_move(c, ZKL__LISTING, "who is before us may not be read: the queue is watched");
+        contender_send_list(c);
+    }
+}
+
+/* --- many that may be forged ----------------------------------------------------------------- */
+
+/* The nearest ones of the inspection, until one stands, and until no more can stand than max_ahead.
+ * Its list is good enough: no contender can have come before ours since. */
+static void look_further(struct zkl__contender *c)
+{
+    const struct zkl__child *nearest = inspection_nearest(c);
+    const struct zkl__children *candidates = c->suspicion.inspection->candidates;
+    size_t most = candidates->count - zkl__children_count(candidates, ZKL__CHILD_PERSISTENT);
+    /* One after the other. */
+    bool watched = c->event->kind == ZKL__CE_REPLY && !c->try_only;
+    c->suspicion.state = ZKL__SUSPICION_NONE;
+    if (!nearest) {
+        predecessor_none(c);
+    } else if (nearest->verdict == ZKL__CHILD_EPHEMERAL && !watched && most <= limit_of(c)) {
+        report_position(c, most);
+        predecessor_wait_for(c, nearest->name);
+    } else {
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
+    }
+}
+
+/* For another inspection. */
+static void list_again(struct zkl__contender *c, const char *why)
+{
+    c->suspicion.state = ZKL__SUSPICION_ARISEN;
+    contender_move(c, ZKL__LISTING, why);
+}
+
+/* The znode that we wanted to watch is no contender. */
+static void on_forged(struct zkl__contender *c)
+{
+    if (!list_pass_over(c, predecessor_name(c), &c->event->reply->stat)) {
+        contender_fail(c, ZKL_ENOMEM, "out of memory");
+    } else if (c->state != ZKL__WATCHING) {
+        c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
+    } else {
+        struct zkl__inspection *inspection = c->suspicion.inspection;
+        predecessor_unwatch(c, false);
+        if (inspection && !inspection->dropped) {
+            inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
+            look_further(c);
+        } else {
+            list_again(c, "what is before us is no contender");
+        }
+    }
+}
+
+static void predecessor_on_inspected(struct zkl__contender *c)
+{
+    const struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (zkl__children_count(inspection->candidates, ZKL__CHILD_EPHEMERAL) > limit_of(c)) {
+        contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
+    } else if (inspection->broken) {
+        contender_retry_later(c);
+    } else if (inspection->stale) {
+        list_again(c, "one of those before us is gone");
+    } else {
+        c->retry.pause = 0;
+        look_further(c);
+    }
+}
+
+/* --- the replies about it --------------------------------------------------------------------- */
+
+/* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
+ * before it looks whether the node is there, getData after that); or to the exists of a predecessor
+ * that may not be read. */
+static void predecessor_on_reply(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool watching = c->state == ZKL__WATCHING;
+    bool hidden =
+        c->predecessor.access == ZKL__ACCESS_STAT && (watching || c->state == ZKL__LISTING);
+    // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
+    if (!watching && !hidden) {
+        return; /* it went meanwhile */
+    } else if (rc == ZKL__RC_OK && list_forged(c, predecessor_name(c), &c->event->reply->stat)) {
+        on_forged(c);
+    } else if (rc == ZKL__RC_NONODE && watching) {
+        if (!hidden) {
+            predecessor_unwatch(c, true);
+        }
+        contender_move(c, ZKL__LISTING, "who was before us is gone already");
+    } else if (!zkl__rc_decides(rc)) {
+        contender_fail_by_reply(c);
+    } else if (c->try_only && (rc == ZKL__RC_OK || (hidden && rc != ZKL__RC_NONODE))) {
+        contender_fail(c, ZKL_EBUSY, "somebody is before us");
+    } else if (hidden) {
+        c->predecessor.access = ZKL__ACCESS_NONE; /* NOAUTH does not prove absence: it counts */
+    } else if (rc == ZKL__RC_OK) {
+        c->predecessor.armed = true;
+        mark_behind(c, predecessor_name(c));
+    } else if (rc == ZKL__RC_NOAUTH) {
+        /* It may not be read. The exists goes before the list, so its answer is here when that is
+         * read. The refused get has set no watch. */
+        c->predecessor.access = ZKL__ACCESS_STAT;
+        predecessor_unwatch(c, true);
+    } else {
+        contender_fail_by_reply(c);
+    }
+    // NOLINTEND(bugprone-branch-clone)
+}
+
+/* === is the path another recipe's? ============================================================ */
+
+/* Refuses a lock at the path of a semaphore or of a partition.
+ *
+ * The list that a contender reads anyway shows the two directories of either. The names alone prove
+ * nothing: a client that may only create could deny the lock for ever with two persistent znodes.
+ * A semaphore of ours has its limit in the data of the path, and the stat of the list has the
+ * length of these data: no request more, and nobody without WRITE can forge it. A partition, and a
+ * semaphore of Curator's, write no data there. For these the contender asks whether a session owns
+ * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake that is
+ * reported, and endangers neither. */
+
+static void fail_by_conflict(struct zkl__contender *c)
+{
+    bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
+    contender_fail(c, ZKL_ECONFLICT,
+                   semaphore ? "the path is in use as a semaphore, with locks and leases below"
+                             : "the path is in use as a partition, with members and pieces below");
+}
+
+/* A contender that waited already was there before the semaphore, which finds it in a list of its
+ * own and fails. */
+static bool path_conflict_seen(struct zkl__contender *c)
+{
+    if (c->waited || c->conflict.stage == ZKL__CONFLICT_NONE) {
+        return false;
+    }
+    const struct zkl__list_index *index = c->core->index;
+    const char *directory = index ? index->user : zkl__list_user(c->event->reply);
+    int32_t size = c->event->reply->stat.data_size;
+    if (directory != c->conflict.directory) {
+        c->conflict.stage = ZKL__CONFLICT_LISTS;
+        c->conflict.directory = directory;
+    }
+    if (!directory) {
+        return false;
+    }
+    if (strcmp(directory, "leases") == 0 && size > 0 && size <= ZKL__LIMIT_LONGEST) {
+        fail_by_conflict(c);
+        return true;
+    }
+    if (c->state != ZKL__LISTING) {
+        contender_move(c, ZKL__LISTING,
+                       "the path has the directories of a semaphore or a partition");
+    }
+    return true;
+}
+
+/* What no session owns, or may not be read, is anybody's. */
+static void path_conflict_on_reply(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
+         stats = c->conflict.stage == ZKL__CONFLICT_STATS;
+    if (c->state != ZKL__LISTING || !c->conflict.directory || !(lists || stats)) {
+    } else if (!zkl__rc_decides(reply->rc)) {
+        contender_fail_by_reply(c);
+    } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
+        fail_by_conflict(c);
+    } else {
+        char name[sizeof "members/" + ZKL__NAME_LONGEST];
+        const char *newest = lists && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
+        if (newest) {
+            snprintf(name, sizeof name, "%s/%s", c->conflict.directory, newest);
+        }
+        c->conflict.stage =
+            newest && predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
+        /* At the end the list once more: what stands before us may have changed. */
+    }
+}
+
 /* === the znode, and the fate of its create ==================================================== */
 
 /* A create whose response was lost is sent again with the same uuid. So a name that carries the
@@ -406,15 +1007,15 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
 static void node_send_create(struct zkl__contender *c)
 {
     if (c->state == ZKL__NEW) {
-        zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
+        contender_move(c, ZKL__CREATING, "asks for a place and the list together");
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
     mark_send_read(c); /* before the create: see there */
-    zkl__contender_send(c, ZKL__ROLE_CREATE, zkl__create_op(c));
+    contender_send(c, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->node.fate >= ZKL__FATE_TWICE ||
         (c->config.rule->waits_for && !zkl__peers_spares_list(c))) {
-        zkl__contender_send_list(c);
+        contender_send_list(c);
     }
 }
 
@@ -445,7 +1046,7 @@ static void node_on_create(struct zkl__contender *c)
     }
     // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
     if (reply->rc == ZKL__RC_OK && !named) {
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
     } else if (c->state != ZKL__CREATING) {
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
@@ -453,27 +1054,27 @@ static void node_on_create(struct zkl__contender *c)
         c->make_path = c->make_path ? c->make_path : zkl__copy_text(c->heap, c->config.path);
         if (c->make_path) {
             memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
-            zkl__contender_move(c, ZKL__MAKING, "no such directory");
+            contender_move(c, ZKL__MAKING, "no such directory");
         } else {
-            zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
+            contender_fail(c, ZKL_ENOMEM, "out of memory");
         }
     } else if (reply->rc == ZKL__RC_NODEEXISTS && zkl__node_unsure(&c->node) && !c->multi) {
         /* Perhaps somebody saw our uuid in a znode of ours and made this one by hand. The refusal
          * is a committed write, so the list behind it shows ours. */
         c->node.fate = ZKL__FATE_LISTED;
     } else if (reply->rc != ZKL__RC_OK) {
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
         return; /* which shows who is before us */
     } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
                c->node.fate >= ZKL__FATE_TWICE) {
-        zkl__contender_move(c, ZKL__LISTING, NO_LIST);
+        contender_move(c, ZKL__LISTING, NO_LIST);
     } else if (!c->config.rule->waits_for) {
-        zkl__predecessor_none(c);
+        predecessor_none(c);
     } else if ((before = zkl__peers_neighbour(c))) {
-        zkl__predecessor_wait_for(c, before);
+        predecessor_wait_for(c, before);
     } else {
-        zkl__contender_move(c, ZKL__LISTING, NO_LIST);
+        contender_move(c, ZKL__LISTING, NO_LIST);
     }
     // NOLINTEND(bugprone-branch-clone)
 }
@@ -486,17 +1087,17 @@ static void directory_on_reply(struct zkl__contender *c)
     }
     if (rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(c->make_path)) {
-            zkl__contender_fail(c, ZKL_ENOENT, "the chroot of the connect string does not exist");
+            contender_fail(c, ZKL_ENOENT, "the chroot of the connect string does not exist");
             c->out->outcome.zk_code = c->event->reply->zk_code;
         }
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(c->make_path, c->config.path)) {
             zkl__free(c->heap, c->make_path);
             c->make_path = NULL;
-            zkl__contender_move(c, ZKL__CREATING, "the directory is there");
+            contender_move(c, ZKL__CREATING, "the directory is there");
         }
     } else {
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     }
 }
 
@@ -530,11 +1131,11 @@ static bool node_in_list(struct zkl__contender *c)
         return true;
     }
     if (c->state == ZKL__CREATING) {
-        zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
+        contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
     }
     c->node.removes_duplicate = true;
-    zkl__contender_send_of_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
-    zkl__contender_send_list(c);
+    contender_send_of_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
+    contender_send_list(c);
     return false;
 }
 
@@ -562,12 +1163,12 @@ static void node_on_stat(struct zkl__contender *c)
     } else if (reply->rc == ZKL__RC_NONODE) {
         node_removed(c);
     } else if (reply->rc == ZKL__RC_NOAUTH) {
-        zkl__contender_fail(
+        contender_fail(
             c, ZKL_EAUTH,
             "its access list hides our own znode from us, and so the token: let us read it");
         c->out->outcome.zk_code = reply->zk_code;
     } else {
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     }
 }
 
@@ -593,15 +1194,15 @@ static void replacement_send(struct zkl__contender *c)
     }
     make_name(c, c->out->replacement);
     if (c->replacement.state == ZKL__REPLACED_OR_REMOVED) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, c->out->replacement);
+        contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, c->out->replacement);
         return;
     }
     parts[0] = zkl__delete_op(c);
     parts[1] = zkl__create_op(c);
     parts[1].name = c->out->replacement;
     parts[1].mode = ZKL__EPHEMERAL;
-    zkl__contender_send(c, ZKL__ROLE_REPLACE,
-                        (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2});
+    contender_send(c, ZKL__ROLE_REPLACE,
+                   (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2});
 }
 
 static void replacement_on_reply(struct zkl__contender *c)
@@ -642,7 +1243,7 @@ static void replacement_on_reply(struct zkl__contender *c)
         }
         replacement->state = ZKL__REPLACING_NOT;
     } else if (rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
     } else if (!stats) {
         replacement->state = ZKL__REPLACED_PERHAPS;
     }
@@ -671,8 +1272,8 @@ static void own_watch_advance(struct zkl__contender *c)
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->entry.path = c->own.path;
-    zkl__contender_watch(c, ZKL__WATCHED_OWN);
-    zkl__contender_send(
+    contender_watch(c, ZKL__WATCHED_OWN);
+    contender_send(
         c, ZKL__ROLE_OWN_WATCH,
         (struct zkl__op){
             .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
@@ -711,7 +1312,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else {
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
     }
 }
 
@@ -750,14 +1351,14 @@ static void cleanup_advance(struct zkl__contender *c)
             parts[1] = remove;
             remove = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
         }
-        zkl__contender_send(c, ZKL__ROLE_DELETE, remove);
+        contender_send(c, ZKL__ROLE_DELETE, remove);
     } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
         /* A write is the one barrier that no server can skip, for it holds a session's reads back
          * until the write before them is committed (CommitProcessor, pendingRequests): what was
          * sent before it is in the list behind it, or nowhere. */
         c->node.fate = ZKL__FATE_UNKNOWN;
-        zkl__contender_send_of_node(c, ZKL__ROLE_SYNC_POINT, ZKL__OP_CHECK, NULL);
-        zkl__contender_send_list(c);
+        contender_send_of_node(c, ZKL__ROLE_SYNC_POINT, ZKL__OP_CHECK, NULL);
+        contender_send_list(c);
     }
 }
 
@@ -777,7 +1378,7 @@ static void cleanup_on_reply(struct zkl__contender *c)
         c->retry.pause = 0;
     } else if (!mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN) {
         /* The delete is sent again until the znode is deleted or the session is over. */
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
         if (rc != ZKL__RC_NOAUTH) {
             return;
         }
@@ -786,7 +1387,7 @@ static void cleanup_on_reply(struct zkl__contender *c)
          * the parent's record). What may be another one's, as our uuid in a name of unknown fate,
          * is not warned of. */
         if (unsure && !zkl__under_way(c, ZKL__ROLE_STAT)) {
-            zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+            contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
         } else if (!unsure && !c->path_stats->warned_of_delete) {
             c->path_stats->warned_of_delete = true;
             zkl__core_warn(c->core, c,
@@ -806,7 +1407,7 @@ static void cleanup_on_sync_point(struct zkl__contender *c)
     if (zkl__rc_decides(c->event->reply->rc)) {
         c->node.fate = zkl__node_unsure(&c->node) ? ZKL__FATE_LISTED : c->node.fate;
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_retry_later(c);
+        contender_retry_later(c);
     }
 }
 
@@ -822,7 +1423,7 @@ static void cleanup_on_list(struct zkl__contender *c)
         zkl__list_mine(c, c->event->reply, &lowest, &other);
     } else if (!tells || rc != ZKL__RC_NONODE) {
         if (rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_UNKNOWN) {
-            zkl__contender_retry_later(c);
+            contender_retry_later(c);
         }
         return;
     }
@@ -857,12 +1458,6 @@ bool zkl__contender_ready(const struct zkl__contender *c)
            knows_last_end(c);
 }
 
-void zkl__grant_prove(struct zkl__contender *c, const char *why)
-{
-    c->grant.proved = false;
-    zkl__contender_move(c, ZKL__PROVING, why);
-}
-
 static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
@@ -876,7 +1471,7 @@ static void notify_granted(struct zkl__contender *c)
 
 static void grant(struct zkl__contender *c)
 {
-    zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
+    contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     c->own.guard_at = zkl__core_guard_at(c->core);
     notify_granted(c);
 }
@@ -897,7 +1492,7 @@ static void try_to_grant(struct zkl__contender *c)
         grant(c);
     } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) && (leased ? !shown : !c->grant.proved)) {
         c->grant.proved = true;
-        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
 }
 
@@ -909,65 +1504,6 @@ static int64_t grant_wake(const struct zkl__contender *c)
     bool owed =
         c->state == ZKL__HELD || (c->state == ZKL__LOST && c->grant.end != ZKL__GRANT_OVERSTAYED);
     return owed ? c->grant.hold_until : INT64_MAX;
-}
-
-/* === the requests of each state ============================================================== */
-
-void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
-{
-    ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
-    ZKL__ENSURE(!zkl__under_way(c, role));
-    c->under_way |= UNDER_WAY(role);
-    c->out->ops[c->out->op_count++] =
-        (struct zkl__contender_op){role, op, op.watch ? c->out->code : ZKL_OK};
-}
-
-void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched)
-{
-    /* Who does not watch its own node lists instead, and without a watch on the queue no lock
-     * lingers: these leave the room to the watches that nobody can wait without. */
-    bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
-    int code = zkl__watches_add(&c->core->watches, &c->watches[watched],
-                                c->core->config.watch_bytes_max / (half ? 2 : 1));
-    if (watched != ZKL__WATCHED_LINGER) { /* that one nobody misses */
-        c->out->code = code;
-    }
-}
-
-/* Whether the next list is to watch the queue, for a lock that may linger. */
-static bool linger_list_watches(struct zkl__contender *c)
-{
-    bool watch = c->config.linger > 0 &&
-                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
-    if (watch) {
-        zkl__contender_watch(c, ZKL__WATCHED_LINGER);
-    }
-    return watch;
-}
-
-/* The watch is set by the request that shows the predecessor still there: whatever happens to that
- * later fires it. */
-void zkl__contender_send_list(struct zkl__contender *c)
-{
-    struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
-    list.watch =
-        c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
-    if (list.watch) {
-        zkl__contender_watch(c, ZKL__WATCHED_QUEUE);
-    }
-    c->predecessor.changed = false;
-    if (c->config.linger > 0) {
-        list.watch = linger_list_watches(c) || list.watch;
-    }
-    zkl__contender_send(c, ZKL__ROLE_LIST, list);
-}
-
-void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
-                                 enum zkl__op_kind kind, const char *name)
-{
-    zkl__contender_send(
-        c, role,
-        (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
 /* === a lock that lingers ====================================================================== */
@@ -1130,7 +1666,7 @@ static bool linger_waits(struct zkl__contender *c)
         return false;
     }
     if (c->try_only && (keeper->state != ZKL__LINGERING || q->line.first)) {
-        zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
+        contender_fail(c, ZKL_EBUSY, "somebody is before us");
         return true;
     }
     if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
@@ -1210,7 +1746,7 @@ static bool linger_keep(struct zkl__contender *c)
     c->linger.until = c->core->now + c->config.linger;
     c->linger.checks = false;
     report(c, ZKL__RELEASED, ZKL_OK, "released, and it lingers");
-    zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
+    contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->peer.queue->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__contender_post(c, ZKL__CE_TIME);
     }
@@ -1229,7 +1765,7 @@ static void send_check(struct zkl__contender *c, bool released)
 {
     if (!zkl__under_way(c, ZKL__ROLE_PROVE)) {
         c->linger.checks = released;
-        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
 }
 
@@ -1238,7 +1774,7 @@ static void send_list_of_keeper(struct zkl__contender *c)
 {
     c->linger.lists_again = zkl__under_way(c, ZKL__ROLE_LIST);
     if (!c->linger.lists_again) {
-        zkl__contender_send_list(c);
+        contender_send_list(c);
     }
 }
 
@@ -1271,7 +1807,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     next->started = false;
     next->config.notify = NULL;
     zkl__contender_post(next, ZKL__CE_TAKEN);
-    zkl__contender_move(c, ZKL__HELD, "it lingered");
+    contender_move(c, ZKL__HELD, "it lingered");
     mark_clean(c);
     c->grant.end = ZKL__GRANT_KEPT;
     notify_granted(c);
@@ -1289,7 +1825,7 @@ static void linger_end(struct zkl__contender *c, enum zkl__linger_state state, c
     move_linger(c, state, why);
     own_watch_forget(c);
     mark_leave(c);
-    zkl__contender_move(c, ZKL__REMOVING, why);
+    contender_move(c, ZKL__REMOVING, why);
 }
 
 /* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
@@ -1397,7 +1933,7 @@ static void advance_waiting(struct zkl__contender *c)
     bool follows = c->state == ZKL__WATCHING && c->peer.follows;
     if (!follows && !(c->state == ZKL__CREATING && lists) && zkl__node_known(&c->node) &&
         !c->node.czxid && !zkl__node_unsure(&c->node) && !zkl__under_way(c, ZKL__ROLE_STAT)) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
     switch (c->state) {
     case ZKL__NEW:
@@ -1413,7 +1949,7 @@ static void advance_waiting(struct zkl__contender *c)
     case ZKL__MAKING:
         if (!zkl__under_way(c, ZKL__ROLE_MAKE)) {
             /* Servers delete an empty container, and the mark with it. */
-            zkl__contender_send(
+            contender_send(
                 c, ZKL__ROLE_MAKE,
                 (struct zkl__op){.kind = ZKL__OP_CREATE,
                                  .dir = c->make_path,
@@ -1425,12 +1961,12 @@ static void advance_waiting(struct zkl__contender *c)
         if (c->conflict.directory && c->conflict.stage != ZKL__CONFLICT_NONE) {
             bool conflict_lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
             if (!zkl__under_way(c, ZKL__ROLE_CONFLICT)) {
-                zkl__contender_send_of_node(
+                contender_send_of_node(
                     c, ZKL__ROLE_CONFLICT, conflict_lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
-                    conflict_lists ? c->conflict.directory : zkl__predecessor_name(c));
+                    conflict_lists ? c->conflict.directory : predecessor_name(c));
             }
         } else if (!lists) {
-            zkl__contender_send_list(c);
+            contender_send_list(c);
             mark_send_read(c);
         }
         break;
@@ -1438,7 +1974,7 @@ static void advance_waiting(struct zkl__contender *c)
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
             c->out->inspect = true;
         } else if (!c->peer.follows) {
-            zkl__predecessor_look(c);
+            predecessor_look(c);
         }
         break;
     default: /* ZKL__PROVING: the others do not wait */
@@ -1447,7 +1983,9 @@ static void advance_waiting(struct zkl__contender *c)
     }
 }
 
-void zkl__contender_advance(struct zkl__contender *c)
+/* Sends what the state needs and is not under way, if there is a connection. Each step ends with
+ * it. */
+static void contender_advance(struct zkl__contender *c)
 {
     /* No znode of ours is left, as far as the responses of this session say, and none can be
      * created any more. */
@@ -1479,25 +2017,25 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     if (zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
-        zkl__contender_fail(c, ZKL_EEXHAUSTED, EXHAUSTED);
+        contender_fail(c, ZKL_EEXHAUSTED, EXHAUSTED);
         return;
     }
-    if (zkl__path_conflict_seen(c) || !zkl__predecessor_position(c)) {
+    if (path_conflict_seen(c) || !predecessor_position(c)) {
         return;
     }
-    const char *hidden = zkl__predecessor_hidden(c);
+    const char *hidden = predecessor_hidden(c);
     const char *before =
         hidden ? hidden : zkl__list_predecessor(c, c->event->reply, c->core->index);
     if (!before) {
-        zkl__predecessor_none(c);
+        predecessor_none(c);
         if (may_arm(c) && !any_other(c, is_queued)) {
             move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         }
     } else {
         c->waited = true;
         /* Of two znodes with the same number the inspection may begin with another one. */
-        before = !hidden && zkl__inspection_begin(c) ? zkl__inspection_nearest(c)->name : before;
-        zkl__predecessor_wait_for(c, before);
+        before = !hidden && inspection_begin(c) ? inspection_nearest(c)->name : before;
+        predecessor_wait_for(c, before);
     }
 }
 
@@ -1532,7 +2070,7 @@ static void node_on_check(struct zkl__contender *c)
     } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
                rc != ZKL__RC_NOAUTH) {
         c->grant.proved = false;
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     }
 }
 
@@ -1552,7 +2090,7 @@ static void on_list(struct zkl__contender *c)
         } else if (rc == ZKL__RC_NONODE) {
             node_removed(c); /* with the directory */
         } else {
-            zkl__contender_fail_by_reply(c);
+            contender_fail_by_reply(c);
         }
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
                !zkl__node_known(&c->node)) {
@@ -1564,9 +2102,9 @@ static void on_list(struct zkl__contender *c)
         contender_queue_again(c, "the directory was removed by somebody");
     } else {
         if (c->state == ZKL__CREATING) {
-            zkl__contender_move(c, ZKL__LISTING, NO_LIST);
+            contender_move(c, ZKL__LISTING, NO_LIST);
         }
-        zkl__contender_fail_by_reply(c);
+        contender_fail_by_reply(c);
     }
 }
 
@@ -1575,7 +2113,7 @@ static void on_reply(struct zkl__contender *c)
     static void (*const handlers[ZKL__ROLES])(struct zkl__contender *) = {
         [ZKL__ROLE_CREATE] = node_on_create,
         [ZKL__ROLE_LIST] = on_list,
-        [ZKL__ROLE_WATCH] = zkl__predecessor_on_reply,
+        [ZKL__ROLE_WATCH] = predecessor_on_reply,
         [ZKL__ROLE_STAT] = node_on_stat,
         [ZKL__ROLE_PROVE] = node_on_check,
         [ZKL__ROLE_BEAT] = node_on_check,
@@ -1585,7 +2123,7 @@ static void on_reply(struct zkl__contender *c)
         [ZKL__ROLE_REPLACE] = replacement_on_reply,
         [ZKL__ROLE_READ] = mark_on_read,
         [ZKL__ROLE_OWN_WATCH] = own_watch_on_reply,
-        [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
+        [ZKL__ROLE_CONFLICT] = path_conflict_on_reply,
     };
     c->under_way &= ~UNDER_WAY(c->event->role);
     handlers[c->event->role](c);
@@ -1658,7 +2196,7 @@ static void on_release(struct zkl__contender *c)
     replacement_forget(c);
     node_remember_duplicate(&c->node);
     own_watch_forget(c); /* our delete uses the watch up */
-    zkl__contender_move(c, ZKL__REMOVING, "released");
+    contender_move(c, ZKL__REMOVING, "released");
 }
 
 static void on_time(struct zkl__contender *c)
@@ -1676,7 +2214,7 @@ static void on_time(struct zkl__contender *c)
         c->own.guard_at = 0;
     }
     if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
-        zkl__contender_fail(
+        contender_fail(
             c, ZKL_ETIMEOUT,
             !c->core->connected ? "the time is up, and no server is reached"
             : c->mark.state == ZKL__MARK_DELAYS
@@ -1721,7 +2259,7 @@ static void read_event(struct zkl__contender *c)
     case ZKL__CE_WATCH:
         if (c->state == ZKL__WATCHING) { /* else it went on by what else it read */
             c->predecessor.armed = false;
-            zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
+            contender_move(c, ZKL__LISTING, "who was before us went or changed");
         }
         break;
     case ZKL__CE_OWN_WATCH:
@@ -1734,21 +2272,21 @@ static void read_event(struct zkl__contender *c)
          * than that the list has shown it. */
         if (c->state == ZKL__WATCHING && !c->peer.follows) {
             c->predecessor.armed = false;
-            zkl__contender_move(c, ZKL__LISTING,
-                                "the queue changed, and who is before us may not be read");
+            contender_move(c, ZKL__LISTING,
+                           "the queue changed, and who is before us may not be read");
         } else if (c->state == ZKL__LISTING && zkl__under_way(c, ZKL__ROLE_LIST)) {
             c->predecessor.changed = true; /* a watch that another one of the session had set: ours
                                               comes with the list */
-            zkl__contender_watch(c, ZKL__WATCHED_QUEUE);
+            contender_watch(c, ZKL__WATCHED_QUEUE);
         }
         break;
     case ZKL__CE_HANDED:
         /* Another contender of this session releases, and ours is next. It is granted without a
-         * look at the gates, because may_hand_over (peers.c) has already asked for the same: the
+         * look at the gates, because may_hand_over (queue.c) has already asked for the same: the
          * predecessor waited for every kind that we wait for and held until its release, our czxid
          * is known, the session has a lease, and a list within a heartbeat showed our znode. */
         mark_clean(c);
-        zkl__grant_prove(c, "released by another one of this session, and we are next");
+        grant_prove(c, "released by another one of this session, and we are next");
         grant(c);
         break;
     case ZKL__CE_CONNECTED:
@@ -1757,8 +2295,8 @@ static void read_event(struct zkl__contender *c)
         c->predecessor.access = ZKL__ACCESS_GET;
         if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
             (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
-            zkl__predecessor_unwatch(c, true);
-            zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
+            predecessor_unwatch(c, true);
+            contender_move(c, ZKL__LISTING, "connected again: look again");
         }
         break;
     case ZKL__CE_EXPIRED:
@@ -1791,7 +2329,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_TAKEN:
         if (c->state == ZKL__NEW) {
-            zkl__contender_move(c, ZKL__ENDED, "the lock that lingers is its owner's");
+            contender_move(c, ZKL__ENDED, "the lock that lingers is its owner's");
         } else {
             contender_withdraw(c, "the lock that lingers is its owner's");
         }
@@ -1804,17 +2342,17 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_INSPECTED:
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-            zkl__predecessor_on_inspected(c);
+            predecessor_on_inspected(c);
         }
         break;
     case ZKL__CE_LIST:
         if (c->state == ZKL__PROVING) {
-            zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
+            contender_move(c, ZKL__LISTING, "our list is older than the others'");
         }
         break;
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
-            zkl__contender_fail(c, c->event->code, zkl__cancel_text(c->event->code));
+            contender_fail(c, c->event->code, zkl__cancel_text(c->event->code));
         }
         break;
     case ZKL__CE_RELEASE:
@@ -1899,7 +2437,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
         before = c->state;
-        zkl__contender_advance(c);
+        contender_advance(c);
     } while (c->state != before);
     /* A contender that still waits for its list needs the watch which that list sets. The server
      * keeps it: our own delete uses it up. */
@@ -1927,7 +2465,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
         }
     }
     if (out.inspect) {
-        zkl__inspection_send(c);
+        inspection_send(c);
     }
     zkl__peers_stepped(c);
     if (out.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
@@ -2036,7 +2574,7 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
     struct zkl__contender *c = (struct zkl__contender *)machine;
     (void)core;
     if (role >= ZKL__ROLES) {
-        zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
+        inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
         return;
     }
     if (role == ZKL__ROLE_LIST && zkl__peers_on_list(c, reply)) {
@@ -2097,7 +2635,7 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     zkl__multi_leave(c);
     zkl__list_remove(&core->contenders, &c->in_session);
     zkl__peers_leave(&core->queues, c);
-    zkl__inspection_free(c);
+    inspection_free(c);
     zkl__free(heap, c->predecessor.path);
     zkl__free(heap, c->own.path);
     zkl__free(heap, c->linger.acl);

@@ -182,7 +182,7 @@ struct zkl__core_config {
     uint64_t names_key; /* random: so that nobody can choose names that meet in a table */
     uint8_t seed[16];   /* uuids are made from it: never the same twice in the world */
     /* For the simulator, whose queues are short: of the contenders in a queue so many may send a
-     * create alone as this part of them (peers.c); 0: an eighth. */
+     * create alone as this part of them (queue.c); 0: an eighth. */
     size_t unlisted_part;
 };
 

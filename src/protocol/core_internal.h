@@ -102,23 +102,6 @@ struct zkl__predecessor {
     size_t reported; /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
-/* Stops watching it. forget: the server may keep the watches, they will be set again. */
-void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget);
-/* The name of that child. */
-const char *zkl__predecessor_name(const struct zkl__contender *c);
-void zkl__predecessor_look(struct zkl__contender *c);
-/* The predecessor that may not be read, if the list shows it still: then those between it and us
- * need no other look, for they have been found to be no contenders. */
-const char *zkl__predecessor_hidden(const struct zkl__contender *c);
-void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
-/* Notifies the owner of the queue position, if it has changed. False: more names than max_ahead are
- * before ours, and an inspection of them decides. */
-bool zkl__predecessor_position(struct zkl__contender *c);
-/* There is no predecessor: the grant is next. */
-void zkl__predecessor_none(struct zkl__contender *c);
-void zkl__predecessor_on_reply(struct zkl__contender *c);
-void zkl__predecessor_on_inspected(struct zkl__contender *c);
-
 /* === many znodes that may be forged =========================================================== */
 
 struct zkl__inspection {
@@ -141,21 +124,6 @@ struct zkl__suspicion {
                                            forged ones */
 };
 
-/* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
- * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
-bool zkl__inspection_begin(struct zkl__contender *c);
-/* Ends the inspection: no further batch of it is requested. */
-void zkl__inspection_drop(struct zkl__contender *c);
-/* The nearest znode that is not excluded; NULL: none is left. */
-const struct zkl__child *zkl__inspection_nearest(const struct zkl__contender *c);
-/* Sends the next batch, or the part of the last one that got no response, unless it is under way.
- * ZKL__CE_INSPECTED follows when the whole batch has responses. */
-void zkl__inspection_send(struct zkl__contender *c);
-/* The reply to the exists of this one. */
-void zkl__inspection_answered(struct zkl__contender *c, size_t which,
-                              const struct zkl__reply *reply);
-void zkl__inspection_free(struct zkl__contender *c);
-
 /* === is the path another recipe's? ============================================================ */
 
 struct zkl__path_conflict {
@@ -164,12 +132,8 @@ struct zkl__path_conflict {
         ZKL__CONFLICT_STATS, /* and the newest znode in it read */
         ZKL__CONFLICT_NONE   /* nobody lives there: the directories do not matter */
     } stage;
-    const char *directory; /* see user_of in queue.c */
+    const char *directory; /* see zkl__list_user */
 };
-
-/* The list shows the directories. The contender fails, or has to read who is in them. */
-bool zkl__path_conflict_seen(struct zkl__contender *c);
-void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
 /* === the mark of a release ==================================================================== */
 
@@ -187,10 +151,6 @@ struct zkl__release_mark {
     int64_t until;    /* DELAYS */
 };
 
-/* It waits for this one. Only of what is known to be a contender: behind another child of the queue
- * somebody may hold. */
-void zkl__mark_behind(struct zkl__contender *c, const char *name);
-
 /* === the grant ================================================================================ */
 
 struct zkl__grant {
@@ -205,10 +165,6 @@ struct zkl__grant {
     } end;
     bool proved; /* the check that renews the lease for this grant was sent */
 };
-
-/* No conflicting contender precedes this one: it waits for what else a grant needs
- * (try_to_grant in contender.c). */
-void zkl__grant_prove(struct zkl__contender *c, const char *why);
 
 /* === a lock that lingers ====================================================================== */
 
@@ -425,36 +381,15 @@ void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role 
 
 /* === what its files use of each other ========================================================= */
 
-/* contender.c: moves that several events make. */
-
-void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
-                         const char *why);
 /* Why a contender or a semaphore fails by an order with this code. */
 const char *zkl__cancel_text(int code);
-/* Schedules a retry with exponential backoff, 20 ms to 2 s. */
-void zkl__contender_retry_later(struct zkl__contender *c);
-/* It is never granted. Its owner is notified in this step, and its znodes are deleted in the
- * background. */
-void zkl__contender_fail(struct zkl__contender *c, int code, const char *why);
-/* A contender that waits gets an error as the reply: it tries again, waits for the connection, or
- * fails. */
-void zkl__contender_fail_by_reply(struct zkl__contender *c);
-/* Sends what the state needs and is not under way, if there is a connection. Each step ends with
- * it. */
-void zkl__contender_advance(struct zkl__contender *c);
-void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
-/* Notes events of the path, before the request is sent that sets the watch. */
-void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched);
-void zkl__contender_send_list(struct zkl__contender *c);
-void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
-                                 enum zkl__op_kind kind, const char *name);
 
 /* === the list of a queue ====================================================================== */
 
 /* The contenders of a list in the order of their numbers, if many contenders read the list. */
 struct zkl__list_index {
     int32_t base;
-    const char *user; /* see user_of in queue.c */
+    const char *user; /* see zkl__list_user */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -484,6 +419,23 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 /* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
 const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
                                   const struct zkl__list_index *index);
+/* How many entries stand before ours. Not of NULL. */
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
+/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
+ * "members" for one that also has "pieces", a partition's; else NULL. */
+const char *zkl__list_user(const struct zkl__reply *list);
+
+/* Instead of a czxid: forged, whoever reads it. */
+#define ZKL__NEVER_A_CONTENDER INT64_MAX
+
+/* Of a kind that must go first, and not known as forged.
+ *
+ * Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
+ * who stand behind it and are older. But a writer that is downgraded makes a reader's name by
+ * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
+ * looked at each time. */
+bool zkl__kind_conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind);
+bool zkl__name_conflicts(const struct zkl__contender *c, const char *name);
 
 /* === the contenders of a session in one queue ================================================= */
 
@@ -500,9 +452,9 @@ struct zkl__peer_queue {
     unsigned lists_under_way;
     bool urgent;   /* one of the contenders that want a list may be first */
     int64_t czxid; /* of the directory, as its last list says */
-    /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
-     * list_forged in queue.c. They are kept while the session has no contender here, so that its
-     * later contenders do not read them again. */
+    /* Forged znodes and their czxids, ZKL__NEVER_A_CONTENDER for those that no session owns: see
+     * list_forged in contender.c. They are kept while the session has no contender here, so that
+     * its later contenders do not read them again. */
     struct zkl__map forged;
     struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
     struct zkl__list line;         /* waits for it */
@@ -753,7 +705,7 @@ void zkl__contender_lapse(struct zkl__contender *c);
 /* Notifies the owner of the outcome; of none after FAILED or RELEASED. */
 void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome);
 
-/* --- peers.c --------------------------------------------------------------------------- */
+/* --- queue.c --------------------------------------------------------------------------- */
 
 /* What lingers at this path ends. */
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path);

@@ -1,34 +1,45 @@
-/* queue.c - what a contender reads of its queue: the list, the contender before it, and znodes that
- * are no contenders. */
-
+/* queue.c - what is read in the list of a queue, and the contenders of this session in one queue:
+ * they share lists, and hand over to each other.
+ *
+ * Lists. One list serves all contenders that wanted it before it was sent: the servers process what
+ * such a contender has sent before, its create above all, before the list. A contender that wants a
+ * list with its create waits while another list of the queue is under way. The contenders before it
+ * are of this session, so it would not be first.
+ *
+ * Many. A list for each create would cost as much as there are contenders. From the ninth contender
+ * on, some send a create alone: as many as an eighth of the others. Such a one follows the
+ * contender that was made before it, if their numbers are neighbours, and reads the next list that
+ * another one sends. Otherwise it sends a list of its own.
+ *
+ * Hand-over. If the list of a contender shows the znode of another one of this session as its
+ * predecessor, it follows that one and sets no watch on the server. As soon as the delete of that
+ * znode is under way, the follower lists again behind it; or, if the predecessor held until its
+ * release, it is granted immediately. Everybody else still queues behind the two znodes.
+ * may_hand_over has the conditions. */
 #include "core_internal.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#define FEW 4                 /* to read a list once for each of so many is less than to sort it */
+#define NEVER (INT64_MIN / 2) /* instead of the time of what has shown a znode */
+#define WANTED UINT64_MAX     /* instead of the number of a list: not sent yet */
+#define UNLISTED_PART 8       /* one of so many sends a create without a list, at the most */
 
 /* === the list of a queue ====================================================================== */
 
-#define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
-
-/* Of a kind that must go first, and not known as forged.
- *
- * Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
- * who stand behind it and are older. But a writer that is downgraded makes a reader's name by
- * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
- * looked at each time. */
-static bool conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind)
+bool zkl__kind_conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
     if (!(c->config.rule->waits_for & ZKL__KIND(kind))) {
         return false;
     }
     const int64_t *czxid = zkl__names_find(&c->peer.queue->forged, name);
-    return !czxid || (*czxid != PERSISTENT &&
+    return !czxid || (*czxid != ZKL__NEVER_A_CONTENDER &&
                       (!c->node.czxid || *czxid <= c->node.czxid || kind == ZKL_KIND_READ));
 }
 
-static bool name_conflicts(const struct zkl__contender *c, const char *name)
+bool zkl__name_conflicts(const struct zkl__contender *c, const char *name)
 {
-    return conflicts(c, name, zkl__name_parse(name).kind);
+    return zkl__kind_conflicts(c, name, zkl__name_parse(name).kind);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */
@@ -41,9 +52,7 @@ static int compare_positions(const void *one, const void *other, const void *con
     return (a > b) - (a < b);
 }
 
-/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
- * "members" for one that also has "pieces", a partition's; else NULL. */
-static const char *user_of(const struct zkl__reply *list)
+const char *zkl__list_user(const struct zkl__reply *list)
 {
     static const char *const directories[] = {"locks", "leases", "members", "pieces"};
     unsigned seen = 0;
@@ -65,7 +74,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
         return NULL;
     }
     index->base = base;
-    index->user = user_of(list);
+    index->user = zkl__list_user(list);
     index->count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
@@ -164,8 +173,7 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     }
 }
 
-/* How many entries stand before ours. */
-static size_t list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
 {
     return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
 }
@@ -174,9 +182,9 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
                                   const struct zkl__list_index *index)
 {
     int32_t own = zkl__name_sequence(c->node.name);
-    for (size_t i = index ? list_before(c, index) : 0; i > 0;) {
+    for (size_t i = index ? zkl__list_before(c, index) : 0; i > 0;) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
-        if (conflicts(c, entry->name, entry->kind)) {
+        if (zkl__kind_conflicts(c, entry->name, entry->kind)) {
             return entry->name;
         }
         i = c->config.rule->waits_for & ZKL__KIND(entry->kind) ? i - 1 : entry->same_from;
@@ -191,7 +199,7 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
         int32_t position = zkl__sequence_diff(zkl__name_sequence(name), own);
         bool nearer = position < 0 &&
                       (!predecessor || position > nearest); /* seldom: then the kind is looked at */
-        if (nearer && name_conflicts(c, name)) {
+        if (nearer && zkl__name_conflicts(c, name)) {
             nearest = position;
             predecessor = name;
         }
@@ -199,509 +207,476 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
     return predecessor;
 }
 
-/* zkl__stat_forged, as this contender sees it. */
-static bool list_forged(const struct zkl__contender *c, const char *name,
-                        const struct zkl__stat *stat)
+/* === the contenders of this session ========================================================== */
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+static struct zkl__peer_queue *queue_of(struct zkl__map_entry *entry)
 {
-    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
-     * StatPersisted). */
-    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
+    return ZKL__OWNER(entry, struct zkl__peer_queue, entry);
 }
 
-/* From now on the contenders of this session in the queue pass it over, as far as it is forged for
- * them. False: no memory. */
-static bool list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+static void drop(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
 {
-    int64_t since = stat->ephemeral_owner == 0 ? PERSISTENT : stat->czxid;
-    struct zkl__name parsed = zkl__name_parse(name);
-    if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
-        return true;
+    zkl__map_remove(&queues->map, &q->entry);
+    zkl__names_clear(&q->forged);
+    zkl__free(queues->map.heap, q);
+}
+
+void zkl__peer_queues_deinit(struct zkl__peer_queues *queues)
+{
+    struct zkl__map_entry *any;
+    while ((any = zkl__map_any(&queues->map))) {
+        drop(queues, queue_of(any));
     }
-    return zkl__names_put(&c->peer.queue->forged, name, since);
+    zkl__map_deinit(&queues->map);
 }
 
-/* === many znodes that may be forged =========================================================== */
+static void send_list(struct zkl__core *core, struct zkl__machine *machine);
 
-/* Finds forged znodes among those before a contender, many at a time, nearest first.
- *
- * A client with CREATE on the queue can create thousands of persistent znodes with contenders'
- * names. A contender must know that a znode is forged before it ignores it, and the C client has no
- * request that returns the owners of several znodes. So after the first forged znode, each further
- * one is read by an exists of its own. A batch of them is sent together, and batches grow up to
- * 500: their replies take some milliseconds, far less than a heartbeat. The queue keeps the result
- * (peers.c): a later contender of the session inspects none of them again. */
+static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
 
-#define FIRST 8 /* two have been read alone */
-#define GROWTH 8
-#define MOST 500
-
-/* --- life ------------------------------------------------------------------------------------ */
-
-void zkl__inspection_free(struct zkl__contender *c)
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    zkl__free(c->heap, c->suspicion.inspection);
-    c->suspicion.inspection = NULL;
+    struct zkl__map_entry *entry = zkl__map_find(&core->queues.map, path);
+    if (!entry) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &queue_of(entry)->contenders, peer.in_queue) {
+        if (c->state == ZKL__LINGERING) {
+            zkl__contender_post(c, ZKL__CE_END);
+        }
+    }
 }
 
-void zkl__inspection_drop(struct zkl__contender *c)
+static struct zkl__peer_queue *find_or_make(struct zkl__peer_queues *queues, const char *path)
 {
-    if (c->suspicion.inspection && c->suspicion.inspection->under_way > 0) {
-        c->suspicion.inspection->dropped = true;
+    struct zkl__map_entry *entry = zkl__map_find(&queues->map, path);
+    if (entry) {
+        return queue_of(entry);
+    }
+    size_t size = strlen(path) + 1;
+    struct zkl__peer_queue *q = zkl__alloc(queues->map.heap, sizeof *q + size);
+    if (!q) {
+        return NULL;
+    }
+    *q = (struct zkl__peer_queue){.machine.ops = &queue_ops,
+                                  .forged = {.heap = queues->map.heap, .key = queues->names_key}};
+    q->entry.path = memcpy(q->path, path, size);
+    zkl__map_add(&queues->map, &q->entry);
+    return q;
+}
+
+static void drop_unused(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
+{
+    if (!q->contenders.first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
+        drop(queues, q);
+    }
+}
+
+bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path)
+{
+    struct zkl__peer_queue *q = find_or_make(queues, path);
+    if (!q) {
+        return false;
+    }
+    if (!q->contenders.first) {
+        queues->remembered -= q->forged.count;
+    }
+    c->peer.queue = q;
+    q->lingers = q->lingers || c->config.linger > 0;
+    zkl__list_append(&q->contenders, &c->peer.in_queue);
+    q->count++;
+    return true;
+}
+
+void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
+{
+    struct zkl__peer_queue *q = c->peer.queue;
+    if (!q) {
+        return;
+    }
+    zkl__list_remove(&q->contenders, &c->peer.in_queue);
+    c->peer.queue = NULL;
+    q->count--;
+    if (q->contenders.first) {
+        return;
+    }
+    if (queues->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
+        zkl__names_clear(&q->forged);
+    }
+    queues->remembered += q->forged.count;
+    drop_unused(queues, q);
+}
+
+struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *path,
+                                          struct zkl__link *member)
+{
+    struct zkl__peer_queue *q = find_or_make(&core->queues, path);
+    if (q && member) {
+        zkl__list_prepend(&q->members, member);
+    } else if (q) {
+        q->lingerers++;
+    }
+    return q;
+}
+
+bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct zkl__link *member)
+{
+    if (member) {
+        zkl__list_remove(&q->members, member);
     } else {
-        zkl__inspection_free(c);
+        q->lingerers--;
     }
-    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-        c->suspicion.state = ZKL__SUSPICION_NONE;
+    bool last = q->lingerers == 0;
+    drop_unused(&core->queues, q);
+    return last;
+}
+
+/* --- who follows whom ------------------------------------------------------------------------ */
+
+/* Its node is surely its own: a member of a multi-contender is removed with others, in a
+ * transaction of its own time. */
+static bool may_be_followed(const struct zkl__contender *c)
+{
+    return zkl__node_certain(&c->node) && !c->multi;
+}
+
+/* The one that was made before c in this queue; NULL: c is the first. */
+static struct zkl__contender *made_before(const struct zkl__contender *c)
+{
+    return ZKL__OWNER(c->peer.in_queue.prev, struct zkl__contender, peer.in_queue);
+}
+
+static void follow(struct zkl__contender *c, struct zkl__contender *follows)
+{
+    c->peer.follows = follows;
+    c->peer.moved = false;
+    zkl__list_prepend(&follows->peer.followers, &c->peer.following);
+}
+
+static void unlink_follower(struct zkl__contender *c)
+{
+    zkl__list_remove(&c->peer.follows->peer.followers, &c->peer.following);
+    c->peer.follows = NULL;
+}
+
+bool zkl__peers_follow(struct zkl__contender *c, const char *name)
+{
+    /* Many may read one list, and their predecessors may all be other sessions'. So its index has
+     * the owners. It may be of another queue, or the owner's znode another one by now. */
+    struct zkl__list_index *index = c->core->index;
+    const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
+    struct zkl__contender *other = entry ? entry->owner : made_before(c);
+    if (!entry) { /* most times the one that has come before c */
+        while (other && strcmp(other->node.name, name) != 0) {
+            other = made_before(other);
+        }
+        for (struct zkl__link *at = c->peer.in_queue.next; at && !other; at = at->next) {
+            other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
+            other = strcmp(other->node.name, name) == 0 ? other : NULL;
+        }
+    }
+    if (c->multi || !other || other->peer.queue != c->peer.queue ||
+        strcmp(other->node.name, name) != 0 || !may_be_followed(other)) {
+        return false;
+    }
+    follow(c, other);
+    zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
+    return true;
+}
+
+/* It waits for every kind, and needs nothing else that a list of its own would give it: a position,
+ * the result of a try, or a watch. */
+static bool is_one_of_many(const struct zkl__contender *c)
+{
+    const struct zkl__contender_config *own = &c->config;
+    return own->rule->waits_for == ZKL__KIND_ANY && !c->multi && !c->try_only && !own->position &&
+           own->max_ahead == 0 && !c->peer.queue->lingers && made_before(c) &&
+           !made_before(c)->multi;
+}
+
+bool zkl__peers_spares_list(struct zkl__contender *c)
+{
+    struct zkl__peer_queue *q = c->peer.queue;
+    size_t part = c->core->config.unlisted_part ? c->core->config.unlisted_part : UNLISTED_PART;
+    bool spares = is_one_of_many(c) && q->unlisted < (q->count - 1) / part;
+    q->unlisted += spares;
+    return spares;
+}
+
+/* The directory's counter gives each number once, in the order of the queue
+ * (PrepRequestProcessor.pRequest2TxnCreate), so nobody is between two neighbours. But a directory
+ * that was made anew counts from the beginning: before the lock is handed over to c, a list has to
+ * show both. */
+const char *zkl__peers_neighbour(struct zkl__contender *c)
+{
+    const struct zkl__contender *before = made_before(c);
+    if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
+        zkl__sequence_diff(zkl__name_sequence(c->node.name),
+                           zkl__name_sequence(before->node.name)) != 1) {
+        return NULL;
+    }
+    c->listed_at = NEVER;
+    return before->node.name;
+}
+
+void zkl__peers_unfollow(struct zkl__contender *c)
+{
+    if (c->peer.follows) {
+        unlink_follower(c);
+        c->peer.handed = false;
     }
 }
 
-/* --- whether there is one -------------------------------------------------------------------- */
-
-bool zkl__inspection_begin(struct zkl__contender *c)
+void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *c)
 {
-    bool suspected = c->suspicion.state == ZKL__SUSPICION_ARISEN;
-    zkl__inspection_drop(c);
-    c->suspicion.state = ZKL__SUSPICION_NONE;
-    if (!suspected || c->suspicion.inspection) {
-        return false;
+    for (struct zkl__contender *next; (next = zkl__peers_first_follower(follower));) {
+        unlink_follower(next);
+        follow(next, c);
     }
-    struct zkl__list_index *own =
-        c->core->index
-            ? NULL
-            : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
-    const struct zkl__list_index *index = c->core->index ? c->core->index : own;
-    if (!index) {
-        return false;
-    }
-    size_t before = list_before(c, index), bytes = 0;
-    for (size_t i = 0; i < before; i++) {
-        bytes += strlen(index->entries[i].name) + 1;
-    }
-    struct zkl__inspection *inspection =
-        zkl__zalloc(c->heap, sizeof *inspection + sizeof *inspection->candidates +
-                                 before * sizeof *inspection->candidates->all + bytes);
-    if (inspection) {
-        struct zkl__children *candidates = (struct zkl__children *)(inspection + 1);
-        char *names = (char *)&candidates->all[before];
-        for (size_t i = before; i > 0; i--) {
-            if (name_conflicts(c, index->entries[i - 1].name)) {
-                candidates->all[candidates->count++].name =
-                    zkl__text_put(&names, index->entries[i - 1].name);
+    unlink_follower(follower);
+}
+
+void zkl__peers_stepped(struct zkl__contender *c)
+{
+    if (c->peer.handed && !zkl__node_known(&c->node)) {
+        /* c is gone before the one that handed over to it, whose delete was put off: whom c handed
+         * over to waits for that one. */
+        ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+            if (follower->peer.handed) {
+                unlink_follower(follower);
+                follow(follower, c->peer.follows);
+                zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
             }
         }
-        inspection->batch = FIRST;
-        inspection->candidates = candidates;
     }
-    zkl__free(c->heap, own);
-    c->suspicion.inspection = inspection;
-    return inspection;
-}
-
-/* --- what is known --------------------------------------------------------------------------- */
-
-const struct zkl__child *zkl__inspection_nearest(const struct zkl__contender *c)
-{
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    const struct zkl__children *candidates = inspection->candidates;
-    while (inspection->nearest < candidates->count &&
-           candidates->all[inspection->nearest].verdict == ZKL__CHILD_PERSISTENT) {
-        inspection->nearest++;
-    }
-    return inspection->nearest < candidates->count ? &candidates->all[inspection->nearest] : NULL;
-}
-
-/* --- requests and replies -------------------------------------------------------------------- */
-
-static void end_batch(struct zkl__contender *c)
-{
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (inspection->dropped) {
-        zkl__inspection_free(c);
-    } else if (!inspection->broken) {
-        inspection->batch = inspection->batch * GROWTH < MOST ? inspection->batch * GROWTH : MOST;
-    }
-    zkl__contender_post(c, ZKL__CE_INSPECTED);
-}
-
-void zkl__inspection_answered(struct zkl__contender *c, size_t which,
-                              const struct zkl__reply *reply)
-{
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    struct zkl__child *candidate = &inspection->candidates->all[which];
-    bool unsent = reply->rc == ZKL__RC_UNSENT && reply->unsent != ZKL_EINVAL;
-    if (inspection->dropped) {
-    } else if (unsent || reply->rc == ZKL__RC_NOTAPPLIED || reply->rc == ZKL__RC_UNKNOWN) {
-        inspection->broken = true;
-    } else if (reply->rc == ZKL__RC_NONODE) {
-        inspection->stale = true;
-        candidate->verdict = ZKL__CHILD_PERSISTENT;
-    } else if (reply->rc == ZKL__RC_OK && list_forged(c, candidate->name, &reply->stat)) {
-        /* no memory: the next one reads it again */
-        (void)list_pass_over(c, candidate->name, &reply->stat);
-        candidate->verdict = ZKL__CHILD_PERSISTENT;
-    } else { /* NOAUTH does not prove absence: the watch on it will say more */
-        candidate->verdict = ZKL__CHILD_EPHEMERAL;
-    }
-    if (--inspection->under_way == 0) {
-        end_batch(c);
+    if (c->peer.follows && (c->peer.handed ? c->state == ZKL__ENDED : c->state != ZKL__WATCHING)) {
+        zkl__peers_unfollow(c);
     }
 }
 
-void zkl__inspection_send(struct zkl__contender *c)
+/* The delete of its node is on its way. */
+static bool leaving(const struct zkl__contender *c)
 {
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (!inspection || inspection->under_way > 0) {
+    return zkl__under_way(c, ZKL__ROLE_DELETE) && !c->mail.unsent[ZKL__ROLE_DELETE];
+}
+
+bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts)
+{
+    if (c->peer.followers.first) {
+        facts->leaving = leaving(c);
+        zkl__name_copy(facts->node, c->node.name);
+    }
+    return c->peer.followers.first;
+}
+
+void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before)
+{
+    bool moved = strcmp(c->node.name, before->node) != 0;
+    bool leaves = leaving(c) && !before->leaving;
+    if (!moved && !leaves) {
         return;
     }
-    inspection->under_way = 1; /* until all are sent */
-    inspection->broken = false;
-    const struct zkl__children *candidates = inspection->candidates;
-    size_t i = zkl__children_unknown(candidates, inspection->nearest);
-    for (size_t sent = 0; i < candidates->count && sent < inspection->batch; sent++) {
-        const struct zkl__op op = {
-            .kind = ZKL__OP_EXISTS, .dir = c->config.path, .name = candidates->all[i].name};
-        inspection->under_way++;
-        zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
-        i = zkl__children_unknown(candidates, i + 1);
-    }
-    if (--inspection->under_way == 0) {
-        end_batch(c);
+    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+        follower->peer.moved = follower->peer.moved || moved;
+        zkl__contender_post(follower, ZKL__CE_LOOK);
     }
 }
 
-/* === the predecessor ========================================================================== */
-
-/* --- which znode it is ------------------------------------------------------------------------ */
-
-void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget)
+bool zkl__peers_delete_waits(const struct zkl__contender *c)
 {
-    struct zkl__watch *node = &c->watches[ZKL__WATCHED_PREDECESSOR];
-    struct zkl__watch *queue = &c->watches[ZKL__WATCHED_QUEUE];
-    if (forget) {
-        zkl__watches_remove(&c->core->watches, node);
-        zkl__watches_remove(&c->core->watches, queue);
-    }
-    zkl__watch_remove(c->core, node);
-    zkl__watch_remove(c->core, queue);
-    c->predecessor.armed = false;
-}
-
-/* Sets the predecessor: this child of the queue. False: no memory. */
-static bool predecessor_set(struct zkl__contender *c, const char *name)
-{
-    bool done =
-        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
-    c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
-    return done;
-}
-
-const char *zkl__predecessor_name(const struct zkl__contender *c)
-{
-    return c->predecessor.path + strlen(c->config.path) + 1;
-}
-
-const char *zkl__predecessor_hidden(const struct zkl__contender *c)
-{
-    const char *name = c->predecessor.access == ZKL__ACCESS_NONE ? zkl__predecessor_name(c) : NULL;
-    bool stands =
-        name && zkl__list_has(c->event->reply, c->core->index, name) && name_conflicts(c, name);
-    return stands ? name : NULL;
-}
-
-void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
-{
-    bool hidden =
-        c->predecessor.access != ZKL__ACCESS_GET && strcmp(zkl__predecessor_name(c), name) == 0;
-    if (hidden) { /* the one that may not be read: this list watches the queue */
-        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].entry.link && !c->predecessor.changed;
-        zkl__contender_move(c, ZKL__WATCHING, name);
-        return;
-    }
-    zkl__predecessor_unwatch(c, false);
-    c->predecessor.access = ZKL__ACCESS_GET;
-    if (zkl__peers_follow(c, name)) {
-        zkl__mark_behind(c, name);
-        zkl__contender_move(c, ZKL__WATCHING, name);
-        if (c->try_only) {
-            zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
+    for (; c->peer.handed && zkl__node_known(&c->peer.follows->node); c = c->peer.follows) {
+        if (!leaving(c->peer.follows)) {
+            return true;
         }
-        return;
     }
-    if (!predecessor_set(c, name)) {
-        zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
-        return;
-    }
-    zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
-}
-
-/* How many may be before us. A try fails behind any. */
-static size_t limit_of(const struct zkl__contender *c)
-{
-    return c->config.max_ahead > 0 && !c->try_only ? c->config.max_ahead : SIZE_MAX;
-}
-
-static void report_position(struct zkl__contender *c, size_t follows)
-{
-    if (c->config.position && follows + 1 != c->predecessor.reported) {
-        c->predecessor.reported = follows + 1;
-        c->config.position(c->config.owner, follows);
-    }
-}
-
-/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
- */
-bool zkl__predecessor_position(struct zkl__contender *c)
-{
-    if (!c->config.position && limit_of(c) == SIZE_MAX) {
-        return true;
-    }
-    const struct zkl__reply *list = c->event->reply;
-    const struct zkl__list_index *index = c->core->index;
-    int32_t own = zkl__name_sequence(c->node.name);
-    size_t follows = 0, before = index ? list_before(c, index) : 0;
-    for (size_t i = 0; i < before; i++) {
-        follows += conflicts(c, index->entries[i].name, index->entries[i].kind);
-    }
-    for (size_t i = 0; !index && i < list->child_count; i++) {
-        const char *name = list->children[i];
-        follows += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && name_conflicts(c, name);
-    }
-    if (follows <= limit_of(c)) {
-        report_position(c, follows);
-        return true;
-    }
-    if (zkl__predecessor_hidden(c)) {
-        return true;
-    }
-    /* More names are before us than max_ahead. Anybody may make names, so we refuse only when as
-     * many znodes stand. Without memory, or while replies for an earlier inspection are due, it
-     * lists again later. */
-    c->waited = true;
-    c->suspicion.state = ZKL__SUSPICION_ARISEN;
-    if (zkl__inspection_begin(c)) {
-        c->suspicion.inspection->batch = limit_of(c) < MOST ? limit_of(c) + 1 : MOST;
-        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-        zkl__predecessor_unwatch(c, false);
-        c->predecessor.access = ZKL__ACCESS_GET;
-        zkl__contender_move(c, ZKL__WATCHING, "max_ahead: which of those before us stand?");
-        return false;
-    }
-    if (c->state != ZKL__LISTING) {
-        zkl__contender_move(c, ZKL__LISTING, "max_ahead: no inspection yet");
-    }
-    zkl__contender_retry_later(c);
     return false;
 }
 
-void zkl__predecessor_none(struct zkl__contender *c)
+/* `follows` held until its release, and its delete is under way. So nobody was before it, and
+ * nobody is between the two:
+ *  - The follower's list showed it right before the follower, among the kinds that the follower
+ *    waits for. It had waited for all of these kinds, too; of others, some may hold beside it.
+ *  - The session lives, by the lease. So both znodes have existed all the time, unless somebody
+ *    deleted the follower's by hand. A holder learns of that within a heartbeat. So the follower's
+ *    list must not be older than a heartbeat.
+ *  - If the follower is to report a crash (config.mark), `follows` did that for the holder before.
+ */
+static bool may_hand_over(const struct zkl__contender *follows,
+                          const struct zkl__contender *follower)
 {
-    zkl__predecessor_unwatch(c, false);
-    c->predecessor.access = ZKL__ACCESS_GET;
-    zkl__grant_prove(c, "nobody is before us");
-    zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
+    const struct zkl__core *core = follower->core;
+    return follows->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
+           zkl__core_leased(core) &&
+           !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
+           follower->node.czxid && (follows->config.mark || !follower->config.mark) &&
+           follower->retry.at <= core->now &&
+           core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
-/* --- the request that watches it -------------------------------------------------------------- */
-
-void zkl__predecessor_look(struct zkl__contender *c)
+bool zkl__peers_hands_over(const struct zkl__contender *c)
 {
-    bool asked = zkl__under_way(c, ZKL__ROLE_WATCH);
-    if (c->predecessor.access == ZKL__ACCESS_STAT && !asked) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
-    }
-    bool gets = c->predecessor.access == ZKL__ACCESS_GET;
-    if (c->predecessor.armed || (gets && asked)) {
-        return;
-    }
-    if (gets) {
-        struct zkl__op get = {.kind = ZKL__OP_GET,
-                              .dir = c->config.path,
-                              .name = zkl__predecessor_name(c),
-                              .watch = !c->try_only};
-        if (get.watch) {
-            zkl__contender_watch(c, ZKL__WATCHED_PREDECESSOR);
-        }
-        zkl__contender_send(c, ZKL__ROLE_WATCH, get);
-    } else if (!c->try_only) {
-        zkl__contender_move(c, ZKL__LISTING,
-                            "who is before us may not be read: the queue is watched");
-        zkl__contender_send_list(c);
-    }
-}
-
-/* --- many that may be forged ----------------------------------------------------------------- */
-
-/* The nearest ones of the inspection, until one stands, and until no more can stand than max_ahead.
- * Its list is good enough: no contender can have come before ours since. */
-static void look_further(struct zkl__contender *c)
-{
-    const struct zkl__child *nearest = zkl__inspection_nearest(c);
-    const struct zkl__children *candidates = c->suspicion.inspection->candidates;
-    size_t most = candidates->count - zkl__children_count(candidates, ZKL__CHILD_PERSISTENT);
-    /* One after the other. */
-    bool watched = c->event->kind == ZKL__CE_REPLY && !c->try_only;
-    c->suspicion.state = ZKL__SUSPICION_NONE;
-    if (!nearest) {
-        zkl__predecessor_none(c);
-    } else if (nearest->verdict == ZKL__CHILD_EPHEMERAL && !watched && most <= limit_of(c)) {
-        report_position(c, most);
-        zkl__predecessor_wait_for(c, nearest->name);
-    } else {
-        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-    }
-}
-
-/* For another inspection. */
-static void list_again(struct zkl__contender *c, const char *why)
-{
-    c->suspicion.state = ZKL__SUSPICION_ARISEN;
-    zkl__contender_move(c, ZKL__LISTING, why);
-}
-
-/* The znode that we wanted to watch is no contender. */
-static void on_forged(struct zkl__contender *c)
-{
-    if (!list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
-        zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
-    } else if (c->state != ZKL__WATCHING) {
-        c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
-    } else {
-        struct zkl__inspection *inspection = c->suspicion.inspection;
-        zkl__predecessor_unwatch(c, false);
-        if (inspection && !inspection->dropped) {
-            inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
-            look_further(c);
-        } else {
-            list_again(c, "what is before us is no contender");
+    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+        if (may_hand_over(c, follower)) {
+            return true;
         }
     }
+    return false;
 }
 
-void zkl__predecessor_on_inspected(struct zkl__contender *c)
+enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
 {
-    const struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (zkl__children_count(inspection->candidates, ZKL__CHILD_EPHEMERAL) > limit_of(c)) {
-        zkl__contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
-    } else if (inspection->broken) {
-        zkl__contender_retry_later(c);
-    } else if (inspection->stale) {
-        list_again(c, "one of those before us is gone");
-    } else {
-        c->retry.pause = 0;
-        look_further(c);
-    }
-}
-
-/* --- the replies about it --------------------------------------------------------------------- */
-
-/* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
- * before it looks whether the node is there, getData after that); or to the exists of a predecessor
- * that may not be read. */
-void zkl__predecessor_on_reply(struct zkl__contender *c)
-{
-    enum zkl__rc rc = c->event->reply->rc;
-    bool watching = c->state == ZKL__WATCHING;
-    bool hidden =
-        c->predecessor.access == ZKL__ACCESS_STAT && (watching || c->state == ZKL__LISTING);
-    // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
-    if (!watching && !hidden) {
-        return; /* it went meanwhile */
-    } else if (rc == ZKL__RC_OK &&
-               list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
-        on_forged(c);
-    } else if (rc == ZKL__RC_NONODE && watching) {
-        if (!hidden) {
-            zkl__predecessor_unwatch(c, true);
+    struct zkl__contender *follows = follower->peer.follows;
+    bool handed = follower->peer.handed;
+    /* The delete that its own one waits for has changed. The deletes of those that it handed the
+     * lock to wait for the same. */
+    ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
+        if (handed && next->peer.handed) {
+            zkl__contender_post(next, ZKL__CE_LOOK);
         }
-        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-    } else if (!zkl__rc_decides(rc)) {
-        zkl__contender_fail_by_reply(c);
-    } else if (c->try_only && (rc == ZKL__RC_OK || (hidden && rc != ZKL__RC_NONODE))) {
-        zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
-    } else if (hidden) {
-        c->predecessor.access = ZKL__ACCESS_NONE; /* NOAUTH does not prove absence: it counts */
-    } else if (rc == ZKL__RC_OK) {
-        c->predecessor.armed = true;
-        zkl__mark_behind(c, zkl__predecessor_name(c));
-    } else if (rc == ZKL__RC_NOAUTH) {
-        /* It may not be read. The exists goes before the list, so its answer is here when that is
-         * read. The refused get has set no watch. */
-        c->predecessor.access = ZKL__ACCESS_STAT;
-        zkl__predecessor_unwatch(c, true);
-    } else {
-        zkl__contender_fail_by_reply(c);
     }
-    // NOLINTEND(bugprone-branch-clone)
+    // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
+    if (!zkl__node_known(&follows->node) || follower->peer.moved) {
+        zkl__peers_unfollow(follower);
+    } else if (!leaving(follows) || (follower->core->closing && !handed)) {
+        return ZKL__CE_LOOK; /* at a close whoever waits gives up */
+    } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
+               may_hand_over(follows, follower)) {
+        follower->peer.handed = true;
+        return ZKL__CE_HANDED;
+    } else if (!handed) {
+        zkl__peers_unfollow(follower);
+    }
+    return handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited */
 }
 
-/* === is the path another recipe's? ============================================================ */
+/* --- lists ----------------------------------------------------------------------------------- */
 
-/* Refuses a lock at the path of a semaphore or of a partition.
- *
- * The list that a contender reads anyway shows the two directories of either. The names alone prove
- * nothing: a client that may only create could deny the lock for ever with two persistent znodes.
- * A semaphore of ours has its limit in the data of the path, and the stat of the list has the
- * length of these data: no request more, and nobody without WRITE can forge it. A partition, and a
- * semaphore of Curator's, write no data there. For these the contender asks whether a session owns
- * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake that is
- * reported, and endangers neither. */
-
-static void fail_by_conflict(struct zkl__contender *c)
+void zkl__peers_want_list(struct zkl__contender *c)
 {
-    bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
-    zkl__contender_fail(c, ZKL_ECONFLICT,
-                        semaphore
-                            ? "the path is in use as a semaphore, with locks and leases below"
-                            : "the path is in use as a partition, with members and pieces below");
+    c->peer.list = WANTED;
+    c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
+    zkl__core_post(c->core, &c->peer.queue->machine);
 }
 
-/* A contender that waited already was there before the semaphore, which finds it in a list of its
- * own and fails. */
-bool zkl__path_conflict_seen(struct zkl__contender *c)
+/* One that reads the lists of others. */
+static bool is_reader(const struct zkl__contender *c)
 {
-    if (c->waited || c->conflict.stage == ZKL__CONFLICT_NONE) {
+    return (c->peer.follows && !c->peer.handed) ||
+           (zkl__contender_is_first(c) &&
+            (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
+}
+
+bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    struct zkl__peer_queue *q = c->peer.queue;
+    struct zkl__core *core = c->core;
+    uint64_t list = c->peer.list;
+    int64_t sent = c->listed_at;
+    bool shows = reply->rc == ZKL__RC_OK;
+    size_t readers = 0;
+    const struct zkl__contender *one = NULL;
+    /* A directory that was made anew counts from the beginning: then names say nothing any more. */
+    if (shows && reply->stat.czxid != q->czxid) {
+        q->czxid = reply->stat.czxid;
+        zkl__names_clear(&q->forged);
+    } else if (shows && q->forged.count > 2 * reply->child_count) {
+        zkl__names_keep(&q->forged, reply->children, reply->child_count);
+    }
+    if (c->multi) {
         return false;
     }
-    const struct zkl__list_index *index = c->core->index;
-    const char *directory = index ? index->user : user_of(c->event->reply);
-    int32_t size = c->event->reply->stat.data_size;
-    if (directory != c->conflict.directory) {
-        c->conflict.stage = ZKL__CONFLICT_LISTS;
-        c->conflict.directory = directory;
+    ZKL__ENSURE(!shows || !core->index);
+    q->lists_under_way--;
+    zkl__core_post(core, &q->machine);
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        bool reads = own->peer.list == list || is_reader(own) || q->lingers; /* at the end */
+        if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
+            readers++;
+            one = own;
+        }
     }
-    if (!directory) {
-        return false;
+    if (readers > FEW) { /* to read it once for each of few is less than to sort it */
+        core->index =
+            zkl__list_index_new(&core->config.heap, reply, zkl__name_sequence(one->node.name));
     }
-    if (strcmp(directory, "leases") == 0 && size > 0 && size <= ZKL__LIMIT_LONGEST) {
-        fail_by_conflict(c);
+    if (readers > FEW && core->index) {
+        ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+            struct zkl__list_entry *entry = zkl__node_known(&own->node)
+                                                ? zkl__list_index_find(core->index, own->node.name)
+                                                : NULL;
+            if (entry) {
+                entry->owner = own;
+            }
+        }
+    }
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        if (own->peer.list == list) {
+            own->peer.list = 0;
+            /* The contender itself looks for its znode in this list, and acts if it is not there.
+             */
+            own->shown_at = shows ? sent : own->shown_at;
+            zkl__contender_post_reply(own, ZKL__ROLE_LIST, reply);
+        } else if (shows && is_reader(own)) {
+            /* Another contender sent this list. But since this one follows another, or is first,
+             * its own list or create had its reply earlier, and so was sent earlier: the list has
+             * to show its znode, and the znode of the contender that it follows by its number. If
+             * not, it lists itself. A holder does so when it is to pass its znode on. */
+            bool by_number = own->peer.follows && own->listed_at == NEVER;
+            if (zkl__list_has(reply, core->index, own->node.name) &&
+                (!by_number || zkl__list_has(reply, core->index, own->peer.follows->node.name))) {
+                own->listed_at = own->shown_at = sent;
+            } else if (zkl__contender_keeps(own)) {
+                own->shown_at = NEVER;
+            } else if (own->peer.follows) {
+                zkl__peers_unfollow(own);
+                zkl__contender_post(own, ZKL__CE_WATCH);
+            } else {
+                zkl__contender_post(own, ZKL__CE_LIST);
+            }
+        }
+    }
+    if (!shows || !q->lingers) {
         return true;
     }
-    if (c->state != ZKL__LISTING) {
-        zkl__contender_move(c, ZKL__LISTING,
-                            "the path has the directories of a semaphore or a partition");
+    /* Does it show others than contenders of this session? */
+    size_t contenders = core->index ? core->index->count : 0, ours = 0;
+    for (size_t i = 0; i < reply->child_count && !core->index; i++) {
+        contenders += zkl__name_contends(reply->children[i]);
+    }
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        ours += zkl__node_known(&own->node) && zkl__list_has(reply, core->index, own->node.name);
+    }
+    q->strangers = contenders > ours;
+    if (q->strangers && q->keeper) {
+        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
     }
     return true;
 }
 
-/* What no session owns, or may not be read, is anybody's. */
-void zkl__path_conflict_on_reply(struct zkl__contender *c)
+static void send_list(struct zkl__core *core, struct zkl__machine *machine)
 {
-    const struct zkl__reply *reply = c->event->reply;
-    bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
-         stats = c->conflict.stage == ZKL__CONFLICT_STATS;
-    if (c->state != ZKL__LISTING || !c->conflict.directory || !(lists || stats)) {
-    } else if (!zkl__rc_decides(reply->rc)) {
-        zkl__contender_fail_by_reply(c);
-    } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
-        fail_by_conflict(c);
-    } else {
-        char name[sizeof "members/" + ZKL__NAME_LONGEST];
-        const char *newest = lists && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
-        if (newest) {
-            snprintf(name, sizeof name, "%s/%s", c->conflict.directory, newest);
+    struct zkl__peer_queue *q = (struct zkl__peer_queue *)machine;
+    struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
+    struct zkl__contender *sender = NULL;
+    if (q->lists_under_way > 0 && !q->urgent) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        if (c->peer.list == WANTED) {
+            c->peer.list = q->lists + 1;
+            c->listed_at = core->now;
+            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.link ||
+                       c->watches[ZKL__WATCHED_LINGER].entry.link;
+            sender = c;
         }
-        c->conflict.stage =
-            newest && predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
-        /* At the end the list once more: what stands before us may have changed. */
+    }
+    if (sender) {
+        q->lists++;
+        q->lists_under_way++;
+        q->unlisted = 0;
+        q->urgent = false;
+        zkl__core_send(core, &sender->machine, ZKL__ROLE_LIST, &op);
     }
 }

@@ -200,7 +200,7 @@ void zkl__member_list_renew(struct zkl__member_list *list);
  * its znode is deleted, since numbers only rise.
  *
  * A first candidate that may not be read is not watched: servers keep its events from us (see enum
- * zkl__read_access in queue.c). The list is, by the request that shows it still first. */
+ * zkl__read_access in core_internal.h). The list is, by the request that shows it still first. */
 
 enum zkl__observer_state {
     ZKL__OBSERVER_STALE,   /* to be listed */
