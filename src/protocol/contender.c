@@ -137,9 +137,7 @@ static void contender_send_list(struct zkl__contender *c)
         contender_watch(c, ZKL__WATCHED_QUEUE);
     }
     c->predecessor.changed = false;
-    if (c->config.linger > 0) {
-        list.watch = linger_list_watches(c) || list.watch;
-    }
+    list.watch = linger_list_watches(c) || list.watch;
     contender_send(c, ZKL__ROLE_LIST, list);
 }
 
@@ -1819,13 +1817,16 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     }
 }
 
-/* Released: somebody queues, the lease ended, or no lock object can be granted it any more. */
+/* It lingers no more, and if it is released, it is deleted: somebody queues, the lease ended, or no
+ * lock object can be granted it any more. */
 static void linger_end(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     move_linger(c, state, why);
-    own_watch_forget(c);
-    mark_leave(c);
-    contender_move(c, ZKL__REMOVING, why);
+    if (c->state == ZKL__LINGERING) {
+        own_watch_forget(c);
+        mark_leave(c);
+        contender_move(c, ZKL__REMOVING, why);
+    }
 }
 
 /* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
@@ -1867,7 +1868,6 @@ static void linger_on_time(struct zkl__contender *c)
 static void linger_on_list(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    const char *why = "somebody else is in the queue, or nothing shows that nobody is";
     if (rc == ZKL__RC_UNKNOWN) {
         return; /* the connection was lost, which has mail of its own */
     }
@@ -1882,43 +1882,9 @@ static void linger_on_list(struct zkl__contender *c)
         return;
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
         send_list_of_keeper(c);
-    } else if (c->state == ZKL__LINGERING) {
-        linger_end(c, ZKL__LINGER_OFF, why);
     } else {
-        move_linger(c, ZKL__LINGER_OFF, why);
-    }
-}
-
-/* --- giving way ------------------------------------------------------------------------------ */
-
-/* The queue's list changed: somebody queues, most likely. A watch that another one of this session
- * had set may fire before the answer to our list; ours comes with that. */
-static void linger_on_event(struct zkl__contender *c)
-{
-    const char *why = "the queue has changed";
-    if (c->linger.state == ZKL__LINGER_ARMED) {
-        if (c->state == ZKL__LINGERING) {
-            linger_end(c, ZKL__LINGER_YIELDING, why);
-        } else {
-            move_linger(c, ZKL__LINGER_YIELDING, why);
-        }
-    } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
-        (void)linger_list_watches(c);
-    }
-}
-
-/* The connection is lost, a list has shown a contender of another session, or another one of this
- * session queues. What was sent on a lost connection may be done at any time while our znode
- * stands: nothing makes a holder of before that a keeper. */
-static void linger_on_yield(struct zkl__contender *c)
-{
-    const char *why = c->core->connected ? "another one queues" : "no server";
-    if (c->state == ZKL__LINGERING) {
-        linger_end(c, ZKL__LINGER_OFF, why);
-    } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
-        move_linger(c, ZKL__LINGER_YIELDING, why);
-    } else if (is_keeper(c)) {
-        move_linger(c, ZKL__LINGER_OFF, why);
+        linger_end(c, ZKL__LINGER_OFF,
+                   "somebody else is in the queue, or nothing shows that nobody is");
     }
 }
 
@@ -2201,7 +2167,7 @@ static void on_release(struct zkl__contender *c)
 
 static void on_time(struct zkl__contender *c)
 {
-    if (c->retry.at && c->retry.at <= c->core->now) {
+    if (c->retry.at <= c->core->now) {
         c->retry.at = 0;
     }
     if (c->grant.least_until <= c->core->now) {
@@ -2335,10 +2301,24 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_LINGER_WATCH:
-        linger_on_event(c);
+        /* The queue's list changed: somebody queues, most likely. A watch that another one of this
+         * session had set may fire before the answer to our list; ours comes with that. */
+        if (c->linger.state == ZKL__LINGER_ARMED) {
+            linger_end(c, ZKL__LINGER_YIELDING, "the queue has changed");
+        } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
+            (void)linger_list_watches(c);
+        }
         break;
     case ZKL__CE_YIELD:
-        linger_on_yield(c);
+        /* The connection is lost, a list has shown a contender of another session, or another one
+         * of this session queues. What was sent on a lost connection may be done at any time while
+         * our znode stands: nothing makes a holder of before that a keeper. */
+        if (!c->core->connected && c->state != ZKL__LINGERING &&
+            c->linger.state != ZKL__LINGER_YIELDING) {
+            move_linger(c, ZKL__LINGER_YIELDING, "no server");
+        } else if (is_keeper(c)) {
+            linger_end(c, ZKL__LINGER_OFF, c->core->connected ? "another one queues" : "no server");
+        }
         break;
     case ZKL__CE_INSPECTED:
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {

@@ -192,10 +192,9 @@ static void end_acquire(struct zkl__semaphore *s, const char *why)
     post(s, ZKL__SM_LOOK); /* to be freed */
 }
 
-static void fail_acquire(struct zkl__semaphore *s, int code, int zk_code, const char *why)
+static void fail_acquire(struct zkl__semaphore *s, int code, const char *why)
 {
     s->code = code;
-    s->zk_code = zk_code;
     end_acquire(s, why);
     notify_owner(s, ZKL__FAILED, why);
 }
@@ -205,9 +204,9 @@ static void queue_again(struct zkl__semaphore *s)
     stop_waiting(s);
     drop_leases(s);
     if (s->config.contender.fail_on_expiry) {
-        fail_acquire(s, ZKL_ELOST, 0, "the session ended, or our nodes were removed by somebody");
+        fail_acquire(s, ZKL_ELOST, "the session ended, or our nodes were removed by somebody");
     } else if (!make_contender(&s->queue_node, &zkl__rule_mutex, s->config.locks)) {
-        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+        fail_acquire(s, ZKL_ENOMEM, "out of memory");
     } else {
         move_to(s, ZKL__SEMAPHORE_ASKING, "our place or a lease of ours was lost");
         zkl__contender_start(s->queue_node.contender, s->deadline, s->try_only);
@@ -271,7 +270,7 @@ static void refuse_limit(struct zkl__semaphore *s, int limit)
                  "this contender's limit is %d, the path is in use with %d", s->config.limit,
                  limit);
     }
-    fail_acquire(s, ZKL_ECONFLICT, 0, words);
+    fail_acquire(s, ZKL_ECONFLICT, words);
 }
 
 /* Agreed: there is one, and it is ours, or ours is what the path says. 0 in *limit: there is no
@@ -287,8 +286,8 @@ static bool parse_limit(struct zkl__semaphore *s, const struct zkl__reply *reply
             return false;
         }
     } else if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code,
-                     "the limit of the path cannot be read");
+        s->zk_code = reply->zk_code;
+        fail_acquire(s, zkl__rc_code(reply->rc), "the limit of the path cannot be read");
         return false;
     }
     return true;
@@ -324,7 +323,7 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
     case ZKL__SEMAPHORE_SEARCHED:
         /* A znode without a session is nobody's, and would keep the semaphore out for ever. */
         if (reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
-            fail_acquire(s, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
+            fail_acquire(s, ZKL_ECONFLICT, "the path is in use as a lock or an election");
         } else {
             move_to(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
         }
@@ -340,8 +339,8 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
                    reply->rc == ZKL__RC_NONODE) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "written, by us or by somebody else");
         } else {
-            fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code,
-                         "the limit cannot be written to the path");
+            s->zk_code = reply->zk_code;
+            fail_acquire(s, zkl__rc_code(reply->rc), "the limit cannot be written to the path");
         }
     }
 }
@@ -360,7 +359,8 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
         return;
     }
     if (list->rc != ZKL__RC_OK) {
-        fail_acquire(s, zkl__rc_code(list->rc), list->zk_code, "the leases cannot be listed");
+        s->zk_code = list->zk_code;
+        fail_acquire(s, zkl__rc_code(list->rc), "the leases cannot be listed");
         return;
     }
     if (s->over_limit) { /* one of before may have fired meanwhile: the list has set it again */
@@ -393,7 +393,7 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
         s->over_limit = true;
         move_to(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
     } else if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {
-        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+        fail_acquire(s, ZKL_ENOMEM, "out of memory");
     } else { /* of a lease that is still listed it keeps what it knows, and our own need no look */
         for (int i = 0; i < s->config.count; i++) {
             const char *own = zkl__contender_node(s->permits[i].contender);
@@ -417,7 +417,7 @@ static void read_leases(struct zkl__semaphore *s)
     }
     if (s->over_limit && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
                           zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
-        fail_acquire(s, ZKL_ELIMIT, 0, "too many watches in this session");
+        fail_acquire(s, ZKL_ELIMIT, "too many watches in this session");
         return;
     }
     move_to(s, ZKL__SEMAPHORE_READING, "our leases are there");
@@ -456,7 +456,7 @@ static void judge_leases(struct zkl__semaphore *s)
     } else if (may_count <= (size_t)s->limit) {
         grant_permits(s, "few enough of the leases live with a session");
     } else if (s->try_only) {
-        fail_acquire(s, ZKL_EBUSY, 0, "too few permits are free");
+        fail_acquire(s, ZKL_EBUSY, "too few permits are free");
     } else {
         move_to(s, ZKL__SEMAPHORE_WAITING, "too many leases live with a session");
     }
@@ -577,7 +577,7 @@ static void send_what_is_needed(struct zkl__semaphore *s)
             if (make_contender(permit, &lease_rule, s->config.leases)) {
                 zkl__contender_start(permit->contender, INT64_MAX, false);
             } else {
-                fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+                fail_acquire(s, ZKL_ENOMEM, "out of memory");
             }
         }
         break;
@@ -618,7 +618,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
         s->mail &= s->mail - 1;
         switch (kind) {
         case ZKL__SM_FAILED:
-            fail_acquire(s, s->code, s->zk_code, s->why);
+            fail_acquire(s, s->code, s->why);
             break;
         case ZKL__SM_AGAIN:
             if (waits) {
@@ -635,7 +635,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
             if (limit == 0) {
                 queue_again(s); /* the directory was removed by somebody */
             } else if (limit == ZKL__LIMIT_UNSET && s->config.limit == 0) {
-                fail_acquire(s, ZKL_ECONFLICT, 0,
+                fail_acquire(s, ZKL_ECONFLICT,
                              "nobody has set a limit: the data of the path is empty");
             } else if (limit > 0 && s->config.count > limit) {
                 refuse_limit(s, limit);
@@ -692,7 +692,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
         case ZKL__SM_CANCEL:
         case ZKL__SM_END:
             if (waits) {
-                fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
+                fail_acquire(s, s->code, zkl__cancel_text(s->code));
             } else if (kind == ZKL__SM_END && zkl__semaphore_granted(s)) {
                 release_leases(s);
             }
@@ -702,7 +702,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
                 break;
             }
             if (waits) {
-                fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
+                fail_acquire(s, ZKL_ETIMEOUT, "the time is up");
                 break;
             }
             s->deadline = INT64_MAX;
