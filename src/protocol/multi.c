@@ -137,22 +137,16 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         struct zkl__reply *mine = &multi->dealt[i].reply;
         const struct zkl__reply *part =
             zkl__rc_decides(reply->rc) && i < reply->part_count ? &reply->parts[i] : NULL;
-        *mine = part && reply->rc == ZKL__RC_OK ? *part
-                                                : (struct zkl__reply){.rc = reply->rc,
-                                                                      .zk_code = reply->zk_code,
-                                                                      .unsent = reply->unsent};
-        if (part && reply->rc != ZKL__RC_OK) {
-            mine->rc = part->rc;
-            mine->zk_code = part->zk_code;
-            if (part->rc == ZKL__RC_OK || part->rc == ZKL__RC_ROLLEDBACK) {
-                /* The transaction failed because of another part. */
-                if (role == ZKL__ROLE_CREATE) {
-                    /* Sent again when the other member requests its create, too. */
-                    c->held_back |= UNDER_WAY(role);
-                    continue;
-                }
-                *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
+        *mine = part ? *part : *reply;
+        if (part && reply->rc != ZKL__RC_OK &&
+            (part->rc == ZKL__RC_OK || part->rc == ZKL__RC_ROLLEDBACK)) {
+            /* The transaction failed because of another part. */
+            if (role == ZKL__ROLE_CREATE) {
+                /* Sent again when the other member requests its create, too. */
+                c->held_back |= UNDER_WAY(role);
+                continue;
             }
+            *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
         }
         zkl__contender_post_reply(c, role, mine);
     }

@@ -407,10 +407,8 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 /* With the limit beside them, unless a watch says that it is what it was. */
 static void read_leases(struct zkl__semaphore *s)
 {
-    for (int i = 0; i < s->config.count; i++) {
-        if (s->permits[i].token == 0) {
-            return;
-        }
+    if (zkl__semaphore_token(s) == 0) {
+        return; /* of one that has no node yet */
     }
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
