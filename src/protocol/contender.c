@@ -686,19 +686,18 @@ static void predecessor_wait_for(struct zkl__contender *c, const char *name)
     }
     predecessor_unwatch(c, false);
     c->predecessor.access = ZKL__ACCESS_GET;
-    if (zkl__peers_follow(c, name)) {
-        mark_behind(c, name);
-        contender_move(c, ZKL__WATCHING, name);
-        if (c->try_only) {
-            contender_fail(c, ZKL_EBUSY, "somebody is before us");
-        }
-        return;
-    }
-    if (!predecessor_set(c, name)) {
+    bool follows = zkl__peers_follow(c, name);
+    if (!follows && !predecessor_set(c, name)) {
         contender_fail(c, ZKL_ENOMEM, "out of memory");
         return;
     }
-    contender_move(c, ZKL__WATCHING, predecessor_name(c));
+    contender_move(c, ZKL__WATCHING, name);
+    if (follows) {
+        mark_behind(c, name);
+        if (c->try_only) {
+            contender_fail(c, ZKL_EBUSY, "somebody is before us");
+        }
+    }
 }
 
 /* How many may be before us. A try fails behind any. */
@@ -2614,7 +2613,7 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     core->machines--;
     zkl__multi_leave(c);
     zkl__list_remove(&core->contenders, &c->in_session);
-    zkl__peers_leave(&core->queues, c);
+    zkl__peers_leave(c);
     inspection_free(c);
     zkl__free(heap, c->predecessor.path);
     zkl__free(heap, c->own.path);
@@ -2654,7 +2653,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->config.metadata = zkl__copy_text(heap, metadata);
     core->machines++;
     zkl__list_append(&core->contenders, &c->in_session);
-    bool joined = c->config.metadata && zkl__peers_join(&core->queues, c, config->path);
+    bool joined = c->config.metadata && zkl__peers_join(c, config->path);
     if (!joined) {
         free_contender(core, c);
         return NULL;

@@ -465,17 +465,11 @@ struct zkl__peer_queue {
     char path[];
 };
 
-struct zkl__peer_queues {
-    struct zkl__map map;
-    size_t remembered; /* forged names of queues without a contender */
-    uint64_t names_key;
-};
-
-void zkl__peer_queues_deinit(struct zkl__peer_queues *queues);
+void zkl__peer_queues_deinit(struct zkl__core *core);
 
 /* From its making to its burial. False: no memory. Who did not join may leave. */
-bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path);
-void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c);
+bool zkl__peers_join(struct zkl__contender *c, const char *path);
+void zkl__peers_leave(struct zkl__contender *c);
 
 /* The latest one that follows c; NULL: nobody does. */
 static inline struct zkl__contender *zkl__peers_first_follower(const struct zkl__contender *c)
@@ -672,7 +666,8 @@ struct zkl__core {
     struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
                                  node */
     struct zkl__list provers; /* those that are proving, in the same order */
-    struct zkl__peer_queues queues;
+    struct zkl__map queues;   /* of struct zkl__peer_queue */
+    size_t remembered;        /* forged names of queues without a contender */
     struct zkl__list_index
         *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;

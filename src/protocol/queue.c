@@ -211,25 +211,26 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
 
 /* --- the table ------------------------------------------------------------------------------- */
 
+/* NULL of NULL. */
 static struct zkl__peer_queue *queue_of(struct zkl__map_entry *entry)
 {
     return ZKL__OWNER(entry, struct zkl__peer_queue, entry);
 }
 
-static void drop(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
+static void drop(struct zkl__core *core, struct zkl__peer_queue *q)
 {
-    zkl__map_remove(&queues->map, &q->entry);
+    zkl__map_remove(&core->queues, &q->entry);
     zkl__names_clear(&q->forged);
-    zkl__free(queues->map.heap, q);
+    zkl__free(&core->config.heap, q);
 }
 
-void zkl__peer_queues_deinit(struct zkl__peer_queues *queues)
+void zkl__peer_queues_deinit(struct zkl__core *core)
 {
-    struct zkl__map_entry *any;
-    while ((any = zkl__map_any(&queues->map))) {
-        drop(queues, queue_of(any));
+    struct zkl__peer_queue *q;
+    while ((q = queue_of(zkl__map_any(&core->queues)))) {
+        drop(core, q);
     }
-    zkl__map_deinit(&queues->map);
+    zkl__map_deinit(&core->queues);
 }
 
 static void send_list(struct zkl__core *core, struct zkl__machine *machine);
@@ -238,50 +239,50 @@ static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step
 
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    struct zkl__map_entry *entry = zkl__map_find(&core->queues.map, path);
-    if (!entry) {
+    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
+    if (!q) {
         return;
     }
-    ZKL__EACH (struct zkl__contender, c, &queue_of(entry)->contenders, peer.in_queue) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
         if (c->state == ZKL__LINGERING) {
             zkl__contender_post(c, ZKL__CE_END);
         }
     }
 }
 
-static struct zkl__peer_queue *find_or_make(struct zkl__peer_queues *queues, const char *path)
+static struct zkl__peer_queue *find_or_make(struct zkl__core *core, const char *path)
 {
-    struct zkl__map_entry *entry = zkl__map_find(&queues->map, path);
-    if (entry) {
-        return queue_of(entry);
-    }
+    const zkl_heap *heap = &core->config.heap;
     size_t size = strlen(path) + 1;
-    struct zkl__peer_queue *q = zkl__alloc(queues->map.heap, sizeof *q + size);
-    if (!q) {
-        return NULL;
+    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
+    if (q) {
+        return q;
     }
-    *q = (struct zkl__peer_queue){.machine.ops = &queue_ops,
-                                  .forged = {.heap = queues->map.heap, .key = queues->names_key}};
-    q->entry.path = memcpy(q->path, path, size);
-    zkl__map_add(&queues->map, &q->entry);
+    q = zkl__alloc(heap, sizeof *q + size);
+    if (q) {
+        *q = (struct zkl__peer_queue){.machine.ops = &queue_ops,
+                                      .forged = {.heap = heap, .key = core->config.names_key}};
+        q->entry.path = memcpy(q->path, path, size);
+        zkl__map_add(&core->queues, &q->entry);
+    }
     return q;
 }
 
-static void drop_unused(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
+static void drop_unused(struct zkl__core *core, struct zkl__peer_queue *q)
 {
     if (!q->contenders.first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
-        drop(queues, q);
+        drop(core, q);
     }
 }
 
-bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path)
+bool zkl__peers_join(struct zkl__contender *c, const char *path)
 {
-    struct zkl__peer_queue *q = find_or_make(queues, path);
+    struct zkl__peer_queue *q = find_or_make(c->core, path);
     if (!q) {
         return false;
     }
     if (!q->contenders.first) {
-        queues->remembered -= q->forged.count;
+        c->core->remembered -= q->forged.count;
     }
     c->peer.queue = q;
     q->lingers = q->lingers || c->config.linger > 0;
@@ -290,7 +291,7 @@ bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, 
     return true;
 }
 
-void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
+void zkl__peers_leave(struct zkl__contender *c)
 {
     struct zkl__peer_queue *q = c->peer.queue;
     if (!q) {
@@ -302,17 +303,17 @@ void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
     if (q->contenders.first) {
         return;
     }
-    if (queues->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
+    if (c->core->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
         zkl__names_clear(&q->forged);
     }
-    queues->remembered += q->forged.count;
-    drop_unused(queues, q);
+    c->core->remembered += q->forged.count;
+    drop_unused(c->core, q);
 }
 
 struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *path,
                                           struct zkl__link *member)
 {
-    struct zkl__peer_queue *q = find_or_make(&core->queues, path);
+    struct zkl__peer_queue *q = find_or_make(core, path);
     if (q && member) {
         zkl__list_prepend(&q->members, member);
     } else if (q) {
@@ -329,7 +330,7 @@ bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct
         q->lingerers--;
     }
     bool last = q->lingerers == 0;
-    drop_unused(&core->queues, q);
+    drop_unused(core, q);
     return last;
 }
 
@@ -601,7 +602,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
         core->index =
             zkl__list_index_new(&core->config.heap, reply, zkl__name_sequence(one->node.name));
     }
-    if (readers > FEW && core->index) {
+    if (core->index) {
         ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
             struct zkl__list_entry *entry = zkl__node_known(&own->node)
                                                 ? zkl__list_index_find(core->index, own->node.name)

@@ -708,8 +708,7 @@ static void drain(struct zkl__core *core)
     struct zkl__machine *machine = next_ready(core);
     for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
         if (steps > most) { /* some steps make machines */
-            most =
-                STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
+            most = STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
         }
         ZKL__ENSURE(steps <= most);
         machine->ops->step(core, machine);
@@ -1090,9 +1089,8 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->roles_at = INT64_MAX;
         zkl__window_init(&core->window, config->ops_max);
         zkl__stats_init(&core->stats);
-        core->queues.names_key = config->names_key;
         if (!zkl__map_init(&core->watches.map, &core->config.heap) ||
-            !zkl__map_init(&core->queues.map, &core->config.heap)) {
+            !zkl__map_init(&core->queues, &core->config.heap)) {
             zkl__map_deinit(&core->watches.map);
             zkl__free(&config->heap, core);
             return NULL;
@@ -1111,7 +1109,7 @@ void zkl__core_free(struct zkl__core *core)
     }
     zkl__map_deinit(&core->watches.map);
     zkl__stats_deinit(&core->stats, &heap);
-    zkl__peer_queues_deinit(&core->queues);
+    zkl__peer_queues_deinit(core);
     zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }

@@ -878,7 +878,7 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
                                                 .changed = on_observer_change};
     zkl__watcher_begin(&o->watcher, core, &ops, owner);
     o->skipped.heap = &core->config.heap;
-    o->skipped.key = core->queues.names_key;
+    o->skipped.key = core->config.names_key;
 }
 
 void zkl__observer_end(struct zkl__observer *o)
