@@ -52,13 +52,13 @@ struct cli_option {
     bool (*take)(const char *value);
 };
 
-#define OPTION_FLAG(name, letter, into, text)                \
-    {                                                        \
-        CLI_FLAG, name, letter, NULL, text, into, 0, 0, NULL \
+#define OPTION_FLAG(name, letter, to, text)            \
+    {                                                  \
+        CLI_FLAG, name, letter, NULL, text, .into = to \
     }
-#define OPTION_TEXT(name, letter, value, into, text)          \
-    {                                                         \
-        CLI_TEXT, name, letter, value, text, into, 0, 0, NULL \
+#define OPTION_TEXT(name, letter, value, to, text)      \
+    {                                                   \
+        CLI_TEXT, name, letter, value, text, .into = to \
     }
 #define OPTION_DURATION(name, letter, into, least, most, text)           \
     {                                                                    \
@@ -68,9 +68,9 @@ struct cli_option {
     {                                                                  \
         CLI_NUMBER, name, letter, value, text, into, least, most, NULL \
     }
-#define OPTION_TAKEN(name, letter, value, take, text)          \
-    {                                                          \
-        CLI_TAKEN, name, letter, value, text, NULL, 0, 0, take \
+#define OPTION_TAKEN(name, letter, value, taker, text)      \
+    {                                                       \
+        CLI_TAKEN, name, letter, value, text, .take = taker \
     }
 /* The longest duration: a hundred years. */
 #define CLI_LONGEST_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)

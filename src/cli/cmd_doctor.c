@@ -208,7 +208,7 @@ static int run(const char **words)
     find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
          granted_ms, granted_ms == cli.session_timeout_ms ? "" : ", not what was asked for",
          zkl_session_least_lease_ms(cli_session));
-    queues_visit_below("/locks", examine_queue, examine_failure, &used);
+    queues_visit_all(examine_queue, examine_failure, &used);
     find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
          used > found.queues ? ", as far as they may be listed" : "");
     zkl_session_close(cli_session, CLI_CALL_MS);

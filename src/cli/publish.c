@@ -346,13 +346,6 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void discard_log(void *closure, const char *format, va_list arguments)
-{
-    (void)closure;
-    (void)format;
-    (void)arguments; /* what clients did wrong is told to them */
-}
-
 bool http_open(void)
 {
     struct sockaddr *address = (struct sockaddr *)&http.address;
@@ -382,14 +375,15 @@ bool http_open(void)
         cli_error("--listen %s: %s", http.given, strerror(errno));
         return false;
     }
-    /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
+    /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. It
+     * logs nothing without MHD_USE_ERROR_LOG: what clients did wrong is told to them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    http.daemon = http_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL, MHD_OPTION_EXTERNAL_LOGGER,
-        discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
+    http.daemon = http_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL,
+                                    MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+                                    (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                    (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+                                    (unsigned)IDLE_SECONDS, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!http.daemon) { /* by version, it has closed the socket or not: the command ends now */
         cli_error("--listen %s: the HTTP library refuses it", http.given);

@@ -90,11 +90,10 @@ static void walk_to(const char *path)
     zkl_queue_free(queue);
 }
 
-int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn fail,
-                       size_t *count)
+int queues_visit_all(queues_visit_fn visit, queues_fail_fn fail, size_t *count)
 {
     walk = (struct walk){visit, fail, 0, CLI_GO_ON};
-    walk_to(prefix);
+    walk_to("/locks");
     *count = walk.count;
     return walk.code;
 }

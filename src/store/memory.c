@@ -21,7 +21,6 @@
  *    reconnect. */
 #include "memory_store.h"
 #include "acl.h"
-#include "name.h"
 
 #include <stdio.h>
 #include <string.h>

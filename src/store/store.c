@@ -1,8 +1,6 @@
 /* Which adapter a servers string means, and whether the string is one. */
 #include "store.h"
 #include "acl.h"
-#include "base.h"
-#include "name.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -69,7 +69,6 @@
 #include <string.h>
 
 #include "acl.h"
-#include "name.h"
 #include "zookeeper_store.h"
 
 #define REFRESH_NS (1000 * ZKL__MS)

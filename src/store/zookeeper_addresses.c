@@ -27,7 +27,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base.h"
 #include "zookeeper_store.h"
 
 #define LIMIT_LEAST (200 * ZKL__MS)

@@ -22,7 +22,6 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper_version.h>
 
-#include "base.h"
 #include "zookeeper_store.h"
 
 /* Not there in every client library, or in every process. */

@@ -2,8 +2,6 @@
 #include "memory.h"
 #include "memory_store.h"
 
-#include <string.h>
-
 /* --- sessions and trees by name -------------------------------------------------------------- */
 
 static void leave(struct zkl__memory_space *space)

@@ -1,6 +1,5 @@
 /* testing.c - the in-process store's fault hooks for the unit tests of services: zklock/testing.h.
  */
-#include "base.h"
 #include "memory.h"
 #include "shell.h"
 
