@@ -91,17 +91,18 @@ static void withdraw(struct zkl__campaign *campaign)
     zkl__acquisition_unref(acquisition);
 }
 
-static void report(struct zkl__campaign *campaign, zkl_state state, int64_t token)
+/* ZKL_STATE_IDLE: the end of the campaign. */
+static void report(struct zkl__campaign *campaign, zkl_state state)
 {
     campaign->reports = true;
     campaign->state = state;
-    campaign->token = token;
+    campaign->token = state == ZKL_STATE_IDLE ? 0 : campaign->acquisition->token;
     campaign->err = (zkl_error){.code = ZKL_OK};
 }
 
 static void report_end(struct zkl__campaign *campaign, int code, int zk_code, const char *why)
 {
-    report(campaign, ZKL_STATE_IDLE, 0);
+    report(campaign, ZKL_STATE_IDLE);
     campaign->target = ENDED;
     if (code != ZKL_OK) {
         zkl__fail(&campaign->err, code, zk_code, campaign->lock->path, "%s", why);
@@ -119,21 +120,6 @@ static void try_again(struct zkl__campaign *campaign, int code, int zk_code, con
     }
 }
 
-static bool begin_acquire(struct zkl__campaign *campaign)
-{
-    zkl_error err;
-    campaign->state = ZKL_STATE_WAITING;
-    campaign->lock->campaign_acquires = true; /* any other acquire of this object is refused now */
-    int rc = zkl__acquisition_begin(&campaign->acquisition, campaign->lock, 1, ZKL_WAIT_FOREVER,
-                                    NULL, &err);
-    campaign->lock->campaign_acquires = false;
-    if (rc != ZKL_OK) {
-        try_again(campaign, rc, 0, err.text);
-        return false;
-    }
-    return true;
-}
-
 /* Of the acquire that was granted. */
 static zkl_state term_state(const struct zkl__campaign *campaign)
 {
@@ -145,11 +131,18 @@ static zkl_state term_state(const struct zkl__campaign *campaign)
 /* Term after term: until there is something to report, or to wait for (call.h). */
 static int campaign_on(struct zkl__campaign *it)
 {
-    const zkl_lock *lock = it->lock;
+    zkl_lock *lock = it->lock;
+    zkl_error err;
+    int rc;
     CALL_BEGIN(it);
     for (;;) {
         AWAIT_UNTIL(it, it->target == CAMPAIGNS && !it->next.alarm.timer.set);
-        if (!begin_acquire(it)) {
+        it->state = ZKL_STATE_WAITING;
+        lock->campaign_acquires = true; /* any other acquire of this object is refused now */
+        rc = zkl__acquisition_begin(&it->acquisition, lock, 1, ZKL_WAIT_FOREVER, NULL, &err);
+        lock->campaign_acquires = false;
+        if (rc != ZKL_OK) {
+            try_again(it, rc, 0, err.text);
             continue;
         }
         AWAIT_UNTIL(it, it->acquisition->settled);
@@ -164,11 +157,11 @@ static int campaign_on(struct zkl__campaign *it)
             if (term_state(it) == ZKL_STATE_LOST) {
                 break;
             }
-            report(it, term_state(it), it->acquisition->token);
+            report(it, term_state(it));
         }
         /* Lost, and not released by the user, who has led. */
         if (lock->acquisition == it->acquisition && it->state != ZKL_STATE_WAITING) {
-            report(it, ZKL_STATE_LOST, it->acquisition->token);
+            report(it, ZKL_STATE_LOST);
             zkl__fail_at(&it->err, ZKL_ELOST, lock->path, "%s", it->acquisition->why);
         }
         /* It is released when the user's call has returned. */
@@ -179,18 +172,6 @@ static int campaign_on(struct zkl__campaign *it)
         withdraw(it);
     }
     CALL_END(it);
-}
-
-static bool next_report(struct zkl__campaign *campaign)
-{
-    campaign->reports = false;
-    if (campaign->target == CAMPAIGNS) {
-        campaign_on(campaign);
-    } else if (campaign->target != ENDED) {
-        report_end(campaign, campaign->target == STOPPED ? ZKL_ECANCELED : ZKL_OK, 0,
-                   "the stop token is raised");
-    }
-    return campaign->reports;
 }
 
 /* --- reports: session mutex not held --------------------------------------------------------- */
@@ -208,7 +189,17 @@ static void run(void *owner)
         return;
     }
     lock->refs++;
-    while (next_report(campaign)) {
+    for (;;) {
+        campaign->reports = false;
+        if (campaign->target == CAMPAIGNS) {
+            campaign_on(campaign);
+        } else if (campaign->target != ENDED) {
+            report_end(campaign, campaign->target == STOPPED ? ZKL_ECANCELED : ZKL_OK, 0,
+                       "the stop token is raised");
+        }
+        if (!campaign->reports) {
+            break;
+        }
         zkl__session_leave(session);
         campaign->changed(lock, campaign->state, campaign->token, &campaign->err,
                           campaign->payload);

@@ -320,7 +320,6 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
 
 struct once_run {
     zkl_cancel cancel;
-    zkl_lock *lock;
     int64_t deadline; /* of everything but the section */
     int64_t length_ms, phase_ms;
     zkl_section_fn section;
@@ -341,7 +340,7 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(run);
     zkl_once_slot slot = {0};
     run->code =
-        look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
+        look(cancel->lock, &cancel->grant, run->length_ms, run->phase_ms,
              lease_ms < left_ms ? lease_ms : left_ms, &slot, zkl__caller_waits, NULL, &run->err);
     if (run->code != ZKL_OK) {
         run->cancel.release_by = run->deadline;
@@ -352,8 +351,8 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
         run->result = run->section(cancel, token, run->payload);
         /* The write is guarded by our znode, so it may be tried beyond the lease. */
         if (run->result == 0) {
-            int64_t timeout_ms = run->lock->session->settings.options.connect_timeout_ms;
-            run->code = record_slot(run->lock, &cancel->grant, &slot, timeout_ms, &run->done,
+            int64_t timeout_ms = cancel->lock->session->settings.options.connect_timeout_ms;
+            run->code = record_slot(cancel->lock, &cancel->grant, &slot, timeout_ms, &run->done,
                                     zkl__caller_waits, NULL, &run->err);
         }
     }
@@ -363,11 +362,8 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                  zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err)
 {
-    struct once_run run = {.lock = lock,
-                           .length_ms = length_ms,
-                           .phase_ms = phase_ms,
-                           .section = section,
-                           .payload = payload};
+    struct once_run run = {
+        .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
     zkl_error last;
     int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;

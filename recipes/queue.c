@@ -30,7 +30,7 @@ struct snapshot {
 struct queue_call {
     struct zkl__call call; /* first */
     zkl_queue **out;
-    zkl_members **members; /* NULL: the contenders of a queue are read, and no member of a group */
+    zkl_members **members;
     struct zkl__part reading;
     struct snapshot *snapshot;
     char given[ZKL__NAME_LONGEST + 1]; /* the name of a contender's znode; "": none was given */
@@ -57,42 +57,36 @@ void zkl_queue_free(zkl_queue *queue)
 
 /* --- the list of a queue --------------------------------------------------------------------- */
 
-/* Copies the names that are no contender's into one block. NULL: no memory. */
-static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *list, size_t count)
-{
-    size_t bytes = count * sizeof(const char *) + 1, at = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        bytes += strlen(list->children[i]) + 1;
-    }
-    const char **names = zkl__alloc(heap, bytes);
-    char *text = names ? (char *)(names + count) : NULL;
-    for (size_t i = 0; names && at < count; i++) {
-        if (!zkl__name_contends(list->children[i])) {
-            names[at++] = zkl__text_put(&text, list->children[i]);
-        }
-    }
-    return names;
-}
-
 /* Without memory there is no snapshot. */
 static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const zkl_heap *heap = &q->call.session->heap;
-    struct zkl__children *names = NULL;
-    if (!zkl__children_renew(heap, &names, list, q->members ? NULL : zkl__name_contends)) {
+    const zkl_heap *heap = &call->session->heap;
+    zkl__keep_children(call, list);
+    struct zkl__children *names = call->children;
+    if (!names) {
         return;
     }
-    q->snapshot = zkl__zalloc(
-        heap, sizeof *q->snapshot + names->count * (sizeof(zkl_queue_entry) + sizeof(zkl_member)));
-    if (!q->snapshot) {
-        zkl__free(heap, names);
+    struct snapshot *snapshot = q->snapshot = zkl__zalloc(
+        heap, sizeof *snapshot + names->count * (sizeof(zkl_queue_entry) + sizeof(zkl_member)));
+    if (!snapshot) {
         return;
     }
-    q->snapshot->heap = *heap;
-    q->snapshot->names = names;
-    q->snapshot->foreign = copy_foreign(heap, list, names->others);
-    q->snapshot->failed = !q->snapshot->foreign;
+    snapshot->heap = *heap;
+    snapshot->names = names;
+    call->children = NULL;
+    size_t bytes = names->others * sizeof(const char *) + 1, count = 0;
+    for (size_t i = 0; i < list->child_count; i++) {
+        bytes += strlen(list->children[i]) + 1;
+    }
+    snapshot->foreign = zkl__alloc(heap, bytes);
+    snapshot->failed = !snapshot->foreign;
+    char *text = snapshot->failed ? NULL : (char *)(snapshot->foreign + names->others);
+    for (size_t i = 0; text && count < names->others; i++) {
+        if (!zkl__name_contends(list->children[i])) {
+            snapshot->foreign[count++] = zkl__text_put(&text, list->children[i]);
+        }
+    }
 }
 
 static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
@@ -188,7 +182,8 @@ static void end(struct zkl__call *call)
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct queue_call given = {.call = {.run = run_list, .end = end}, .out = out};
+    struct queue_call given = {.call = {.run = run_list, .end = end, .counts = zkl__name_contends},
+                               .out = out};
     ZKL__CLEAR(out);
     if (!out) {
         return zkl__fail_null(err, "out");
@@ -378,7 +373,8 @@ static int run_revoke(struct zkl__call *call)
 int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
                            int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct queue_call given = {.call = {.run = run_revoke, .end = end}};
+    struct queue_call given = {
+        .call = {.run = run_revoke, .end = end, .counts = zkl__name_contends}};
     int rc = node ? take_node(&given, path, node, err) : ZKL_OK;
     return rc == ZKL_OK
                ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
