@@ -72,9 +72,7 @@ static int run_lift(struct zkl__call *call)
     CALL_BEGIN(call);
     barrier->removal = (struct zkl__removal){.call = call, .dir = path};
     AWAIT_CALL(call, zkl__remove(&barrier->removal));
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(call, path, "the barrier may not be lifted");
-    }
+    AWAIT_CALL(call, zkl__call_check(call, path, "the barrier may not be lifted"));
     CALL_END(call);
 }
 

@@ -78,9 +78,7 @@ static int list(struct zkl__part *it)
     CALL_BEGIN(it);
     AWAIT_REPLY(it, zkl__keep_children,
                 {.kind = ZKL__OP_CHILDREN, .dir = call->path, .watch = true});
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(it, NULL, "its members may not be listed");
-    }
+    AWAIT_CALL(it, zkl__call_check(call, NULL, "its members may not be listed"));
     if (!call->children) {
         FAIL(it, ZKL_ENOMEM, "no memory for the members");
     }
@@ -103,9 +101,7 @@ static int read_ready(struct passage *p)
     const struct zkl__call *call = it->call;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(it, p->ready_path, "the ready node may not be read");
-    }
+    AWAIT_CALL(it, zkl__call_check(call, p->ready_path, "the ready node may not be read"));
     CALL_END(it);
 }
 

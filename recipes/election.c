@@ -221,53 +221,48 @@ static void run(void *owner)
 
 /* --- public calls ---------------------------------------------------------------------------- */
 
-/* Session mutex held. */
-static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
-{
-    zkl_session *session = lock->session;
-    if (lock->freed) {
-        return zkl__fail_freed(err, lock->path);
-    }
-    if (lock->campaign || lock->acquisition || lock->run) {
-        return zkl__fail_at(
-            err, ZKL_EDEADLK, lock->path,
-            "this object stands already, or an acquire or a run of it is under way");
-    }
-    int rc = zkl__session_want_callbacks(session, lock->path, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    struct zkl__campaign *campaign = zkl__zalloc(&session->heap, sizeof *campaign);
-    if (!campaign) {
-        return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory to stand for election");
-    }
-    campaign->lock = lock;
-    campaign->changed = changed;
-    campaign->payload = payload;
-    campaign->callback = (struct zkl__callback){.run = run, .owner = campaign};
-    campaign->next.alarm.ring = on_next;
-    campaign->next.alarm.owner = campaign;
-    rc = zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
-    if (rc != ZKL_OK) {
-        zkl__free(&session->heap, campaign);
-        return rc;
-    }
-    lock->campaign = campaign;
-    zkl__campaign_wake(lock);
-    return ZKL_OK;
-}
-
 int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
 {
+    struct zkl__campaign *campaign = NULL;
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !changed) {
         rc = zkl__fail_null(err, "changed");
     }
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
-    if (rc == ZKL_OK) {
-        rc = make(lock, changed, payload, err);
-        zkl__session_leave(lock->session);
+    if (rc != ZKL_OK) {
+        return rc;
     }
+    zkl_session *session = lock->session;
+    if (lock->freed) {
+        rc = zkl__fail_freed(err, lock->path);
+    } else if (lock->campaign || lock->acquisition || lock->run) {
+        rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                          "this object stands already, or an acquire or a run of it is under way");
+    } else {
+        rc = zkl__session_want_callbacks(session, lock->path, err);
+    }
+    if (rc == ZKL_OK) {
+        campaign = zkl__alloc(&session->heap, sizeof *campaign);
+        rc = campaign
+                 ? ZKL_OK
+                 : zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory to stand for election");
+    }
+    if (rc == ZKL_OK) {
+        *campaign = (struct zkl__campaign){.lock = lock,
+                                           .changed = changed,
+                                           .payload = payload,
+                                           .callback = {.run = run, .owner = campaign},
+                                           .next.alarm = {.ring = on_next, .owner = campaign}};
+        rc =
+            zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
+    }
+    if (rc == ZKL_OK) {
+        lock->campaign = campaign;
+        zkl__campaign_wake(lock);
+    } else {
+        zkl__free(&session->heap, campaign);
+    }
+    zkl__session_leave(session);
     return rc;
 }
 

@@ -207,9 +207,7 @@ static int run_members(struct zkl__call *call)
     const char *contender = NULL;
     CALL_BEGIN(call);
     AWAIT_CALL(call, read_children(q));
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(call, call->path, "its members may not be listed");
-    }
+    AWAIT_CALL(call, zkl__call_check(call, call->path, "its members may not be listed"));
     size_t count = q->snapshot ? q->snapshot->names->count : 0;
     for (size_t i = 0; i < count; i++) {
         const zkl_queue_entry *entry = &q->snapshot->entries[i];
@@ -293,9 +291,7 @@ static int run_remove(struct zkl__call *call)
          * znode. */
         AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
     }
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        REFUSED(call, NULL, "the contender's znode may not be removed");
-    }
+    AWAIT_CALL(call, zkl__call_check(call, NULL, "the contender's znode may not be removed"));
     CALL_END(call);
 }
 

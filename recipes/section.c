@@ -50,11 +50,6 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
     return cancel->fd;
 }
 
-static void on_stop(struct zkl__task *task)
-{
-    raise_flag((char *)task - offsetof(zkl_cancel, task));
-}
-
 bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
@@ -86,7 +81,6 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     if (rc != ZKL_OK) {
         return rc;
     }
-    cancel->task.stop = on_stop;
     rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, raise_flag, cancel, err);
     rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
@@ -138,7 +132,10 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
 
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    *cancel = (zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
+    *cancel = (zkl_cancel){.lock = lock,
+                           .fd = -1,
+                           .release_by = INT64_MAX,
+                           .task = {.stop = raise_flag, .owner = cancel}};
     atomic_init(&cancel->raised, false);
     cancel->margin = (struct zkl__margin){
         .session = lock->session, .until = lease_until, .reached = raise_flag, .owner = cancel};

@@ -297,6 +297,12 @@ int zkl__call_refused(const struct zkl__call *call, const char *path, const char
                      zkl__rc_name(answer->rc));
 }
 
+int zkl__call_check(const struct zkl__call *call, const char *path, const char *what)
+{
+    enum zkl__rc rc = call->answer.rc;
+    return rc == ZKL__RC_OK || rc == ZKL__RC_NONODE ? ZKL_OK : zkl__call_refused(call, path, what);
+}
+
 void zkl__call_pause(struct zkl__call *call, int64_t *last)
 {
     *last = zkl__backoff(*last, PAUSE_LEAST, PAUSE_MOST);

@@ -171,6 +171,8 @@ void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner);
 /* Makes an error of the last answer: the servers refused the request, or its reply is lost. path:
  * the znode concerned; NULL: the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
+/* ZKL_OK when the last answer is that the znode is there, or that it is not; else the same. */
+int zkl__call_check(const struct zkl__call *call, const char *path, const char *what);
 /* The next request is sent after a pause, which is longer each time. last: the last pause, 0 at
  * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);

@@ -23,7 +23,7 @@ static int await_nothing_left(zkl_session *session)
     if (session->tasks.first) {
         session->status.stopping = true;
         ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
-            task->stop(task);
+            task->stop(task->owner);
         }
         zkl__session_wake(session);
         zkl__calls_poke(session, NULL);

@@ -146,7 +146,8 @@ void zkl__margin_watch(struct zkl__margin *margin);
 
 /* Close requests that they end, and waits until they have. Session mutex held. */
 struct zkl__task {
-    void (*stop)(struct zkl__task *task); /* requests that it end */
+    void (*stop)(void *owner); /* requests that it end */
+    void *owner;
     pthread_t thread;
     struct zkl__link link;
 };
