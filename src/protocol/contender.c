@@ -2073,26 +2073,21 @@ static void on_list(struct zkl__contender *c)
     }
 }
 
-static void on_reply(struct zkl__contender *c)
-{
-    static void (*const handlers[ZKL__ROLES])(struct zkl__contender *) = {
-        [ZKL__ROLE_CREATE] = node_on_create,
-        [ZKL__ROLE_LIST] = on_list,
-        [ZKL__ROLE_WATCH] = predecessor_on_reply,
-        [ZKL__ROLE_STAT] = node_on_stat,
-        [ZKL__ROLE_PROVE] = node_on_check,
-        [ZKL__ROLE_BEAT] = node_on_check,
-        [ZKL__ROLE_DELETE] = cleanup_on_reply,
-        [ZKL__ROLE_SYNC_POINT] = cleanup_on_sync_point,
-        [ZKL__ROLE_MAKE] = directory_on_reply,
-        [ZKL__ROLE_REPLACE] = replacement_on_reply,
-        [ZKL__ROLE_READ] = mark_on_read,
-        [ZKL__ROLE_OWN_WATCH] = own_watch_on_reply,
-        [ZKL__ROLE_CONFLICT] = path_conflict_on_reply,
-    };
-    c->under_way &= ~UNDER_WAY(c->event->role);
-    handlers[c->event->role](c);
-}
+static void (*const on_reply[ZKL__ROLES])(struct zkl__contender *) = {
+    [ZKL__ROLE_CREATE] = node_on_create,
+    [ZKL__ROLE_LIST] = on_list,
+    [ZKL__ROLE_WATCH] = predecessor_on_reply,
+    [ZKL__ROLE_STAT] = node_on_stat,
+    [ZKL__ROLE_PROVE] = node_on_check,
+    [ZKL__ROLE_BEAT] = node_on_check,
+    [ZKL__ROLE_DELETE] = cleanup_on_reply,
+    [ZKL__ROLE_SYNC_POINT] = cleanup_on_sync_point,
+    [ZKL__ROLE_MAKE] = directory_on_reply,
+    [ZKL__ROLE_REPLACE] = replacement_on_reply,
+    [ZKL__ROLE_READ] = mark_on_read,
+    [ZKL__ROLE_OWN_WATCH] = own_watch_on_reply,
+    [ZKL__ROLE_CONFLICT] = path_conflict_on_reply,
+};
 
 /* === its mail ================================================================================= */
 
@@ -2219,7 +2214,8 @@ static void read_event(struct zkl__contender *c)
         new_attempt(c);
         break;
     case ZKL__CE_REPLY:
-        on_reply(c);
+        c->under_way &= ~UNDER_WAY(c->event->role);
+        on_reply[c->event->role](c);
         break;
     case ZKL__CE_WATCH:
         if (c->state == ZKL__WATCHING) { /* else it went on by what else it read */

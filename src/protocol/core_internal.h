@@ -402,8 +402,6 @@ struct zkl__list_index {
 /* base: the number of a contender that reads it. NULL: no memory. */
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
                                             int32_t base);
-/* NULL: no contender has this name. */
-struct zkl__list_entry *zkl__list_index_find(struct zkl__list_index *index, const char *name);
 
 /* Below, index may be NULL. */
 bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name);

@@ -110,7 +110,8 @@ static size_t count_before(const struct zkl__list_index *index, int32_t position
 
 /* --- what is read in it ---------------------------------------------------------------------- */
 
-struct zkl__list_entry *zkl__list_index_find(struct zkl__list_index *index, const char *name)
+/* NULL: no contender has this name. */
+static struct zkl__list_entry *index_find(struct zkl__list_index *index, const char *name)
 {
     int32_t position = zkl__sequence_diff(zkl__name_sequence(name), index->base);
     for (size_t i = count_before(index, position);
@@ -125,7 +126,7 @@ struct zkl__list_entry *zkl__list_index_find(struct zkl__list_index *index, cons
 bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name)
 {
     if (index) {
-        return zkl__list_index_find(index, name);
+        return index_find(index, name);
     }
     for (size_t i = 0; i < list->child_count; i++) {
         if (strcmp(list->children[i], name) == 0) {
@@ -367,7 +368,7 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
     /* Many may read one list, and their predecessors may all be other sessions'. So its index has
      * the owners. It may be of another queue, or the owner's znode another one by now. */
     struct zkl__list_index *index = c->core->index;
-    const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
+    const struct zkl__list_entry *entry = index ? index_find(index, name) : NULL;
     struct zkl__contender *other = entry ? entry->owner : made_before(c);
     if (!entry) { /* most times the one that has come before c */
         while (other && strcmp(other->node.name, name) != 0) {
@@ -604,9 +605,8 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     }
     if (core->index) {
         ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
-            struct zkl__list_entry *entry = zkl__node_known(&own->node)
-                                                ? zkl__list_index_find(core->index, own->node.name)
-                                                : NULL;
+            struct zkl__list_entry *entry =
+                zkl__node_known(&own->node) ? index_find(core->index, own->node.name) : NULL;
             if (entry) {
                 entry->owner = own;
             }

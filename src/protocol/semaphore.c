@@ -823,7 +823,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
     ZKL__EACH (struct zkl__semaphore, s, &core->semaphores, in_session) {
-        s->code = kind == ZKL__CE_END && zkl__semaphore_waits(s) ? code : s->code;
+        s->code = zkl__semaphore_waits(s) ? code : s->code;
         post(s, kind == ZKL__CE_END ? ZKL__SM_END : ZKL__SM_CONNECTED);
     }
 }

@@ -144,8 +144,9 @@ static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
                                                     .answered = on_watcher_reply,
                                                     .order = on_watcher_order};
 
-void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
-                        const struct zkl__watcher_ops *ops, void *owner)
+/* It sends nothing before it is woken, or the session is connected. */
+static void watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
+                          const struct zkl__watcher_ops *ops, void *owner)
 {
     core->machines++;
     w->machine.ops = &machine_ops;
@@ -157,12 +158,10 @@ void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
     zkl__list_prepend(&core->watchers, &w->in_session);
 }
 
-void zkl__watcher_end(struct zkl__watcher *w)
+/* It acts no more, and its memory may go. */
+static void watcher_end(struct zkl__watcher *w)
 {
     struct zkl__core *core = w->core;
-    if (!core) {
-        return;
-    }
     zkl__watcher_unwatch(w);
     zkl__core_forget(core, &w->machine);
     zkl__machine_unready(&w->machine);
@@ -514,7 +513,7 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
     m->queue = zkl__peers_enroll(core, path, &m->peer);
     if (m->queue) {
-        zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
+        watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
     }
     return m->queue;
 }
@@ -523,7 +522,7 @@ void zkl__membership_end(struct zkl__membership *m)
 {
     struct zkl__core *core = m->watcher.core;
     if (core) {
-        zkl__watcher_end(&m->watcher);
+        watcher_end(&m->watcher);
         zkl__peers_resign(core, m->queue, &m->peer);
         m->queue = NULL;
     }
@@ -622,7 +621,7 @@ void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *cor
                                                 .answered = on_list_reply,
                                                 .looked = on_list_look,
                                                 .changed = on_list_change};
-    zkl__watcher_begin(&list->watcher, core, &ops, owner);
+    watcher_begin(&list->watcher, core, &ops, owner);
 }
 
 void zkl__member_list_end(struct zkl__member_list *list)
@@ -630,7 +629,7 @@ void zkl__member_list_end(struct zkl__member_list *list)
     if (list->watcher.core) {
         zkl__free(heap_of(&list->watcher), list->children);
         list->children = NULL;
-        zkl__watcher_end(&list->watcher);
+        watcher_end(&list->watcher);
     }
 }
 
@@ -876,7 +875,7 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
                                                 .next = next_of_observer,
                                                 .answered = on_observer_reply,
                                                 .changed = on_observer_change};
-    zkl__watcher_begin(&o->watcher, core, &ops, owner);
+    watcher_begin(&o->watcher, core, &ops, owner);
     o->skipped.heap = &core->config.heap;
     o->skipped.key = core->config.names_key;
 }
@@ -889,6 +888,6 @@ void zkl__observer_end(struct zkl__observer *o)
         o->first = NULL;
         o->listed = NULL;
         zkl__names_clear(&o->skipped);
-        zkl__watcher_end(&o->watcher);
+        watcher_end(&o->watcher);
     }
 }

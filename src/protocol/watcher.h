@@ -51,12 +51,6 @@ struct zkl__watcher {
     size_t room;
 };
 
-/* It sends nothing before it is woken, or the session is connected. */
-void zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
-                        const struct zkl__watcher_ops *ops, void *owner);
-/* It acts no more, and its memory may go. Not begun, or ended: nothing. */
-void zkl__watcher_end(struct zkl__watcher *watcher);
-
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
 void zkl__watcher_wake(struct zkl__watcher *watcher);
 /* It watches nothing. */
