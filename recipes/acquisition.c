@@ -24,17 +24,10 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
     }
 }
 
-static bool is_in_core(const struct zkl__acquisition *acquisition)
-{
-    return acquisition->contender || acquisition->multi || acquisition->semaphore;
-}
-
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event)
 {
-    event.contender = acquisition->contender;
-    event.multi = acquisition->multi;
-    event.semaphore = acquisition->semaphore;
-    if (is_in_core(acquisition)) {
+    event.machine = acquisition->machine;
+    if (event.machine) {
         zkl__session_event(acquisition->lock->session, event);
     }
 }
@@ -151,13 +144,6 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
                      lock->recipe->noun, lock->path, 0, text);
 }
 
-static void leave_core(struct zkl__acquisition *acquisition)
-{
-    acquisition->contender = NULL;
-    acquisition->multi = NULL;
-    acquisition->semaphore = NULL;
-}
-
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__acquisition *acquisition = owner;
@@ -165,14 +151,14 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     bool current = lock->acquisition == acquisition;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        if (acquisition->contender) {
-            acquisition->contender = outcome->contender; /* another one, if the lock lingered */
+        if (outcome->contender) { /* another one, if the lock lingered */
+            acquisition->machine = (struct zkl__machine *)outcome->contender;
         }
         settle(acquisition, outcome);
         notify_state(lock, ZKL_STATE_HELD);
         break;
     case ZKL__FAILED:
-        leave_core(acquisition);
+        acquisition->machine = NULL;
         settle(acquisition, outcome);
         lock->acquisition = NULL;
         /* Not the last reference: a thread or a completion waits for the result. */
@@ -212,7 +198,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         }
         break;
     case ZKL__RELEASED:
-        leave_core(acquisition);
+        acquisition->machine = NULL;
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
         zkl__calls_poke(lock->session, &lock->object);
@@ -317,14 +303,15 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         acquisition->rule = asked;
         acquisition->downgraded = true;
         if (lock->recipe->several) {
-            acquisition->multi =
-                zkl__multi_new(session->core, &config, lock->paths, lock->path_count);
+            acquisition->machine = (struct zkl__machine *)zkl__multi_new(
+                session->core, &config, lock->paths, lock->path_count);
         } else if (lock->recipe->make) {
-            acquisition->semaphore = lock->recipe->make(lock, count, &config);
+            acquisition->machine = (struct zkl__machine *)lock->recipe->make(lock, count, &config);
         } else {
-            acquisition->contender = zkl__contender_new(session->core, &config);
+            acquisition->machine =
+                (struct zkl__machine *)zkl__contender_new(session->core, &config);
         }
-        rc = is_in_core(acquisition) ? ZKL_OK : ZKL_ENOMEM;
+        rc = acquisition->machine ? ZKL_OK : ZKL_ENOMEM;
     }
     if (rc != ZKL_OK) {
         zkl__acquisition_unref(acquisition);
@@ -500,16 +487,16 @@ void zkl__lock_finish_completions(zkl_lock *lock)
 
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 {
-    return acquisition->granted && is_in_core(acquisition) &&
-           acquisition->lock->acquisition == acquisition &&
-           zkl__core_holds(acquisition->contender, acquisition->multi, acquisition->semaphore,
-                           zkl__clock_now());
+    const struct zkl__machine *machine = acquisition->machine;
+    const zkl_lock *lock = acquisition->lock;
+    return acquisition->granted && machine && lock->acquisition == acquisition &&
+           machine->ops->holds(machine, zkl__clock_now());
 }
 
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
 {
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
-    leave_core(acquisition);
+    acquisition->machine = NULL;
     zkl__acquisition_unref(acquisition);
 }
 

@@ -132,9 +132,9 @@ void zkl__lock_give_up(struct zkl__object *object, int code);
 struct zkl__acquisition {
     zkl_lock *lock;
     const struct zkl__rule *rule;
-    struct zkl__contender *contender; /* or: */
-    struct zkl__multi *multi;         /* or: */
-    struct zkl__semaphore *semaphore; /* all NULL after the core's last outcome, or its end here */
+    /* A contender, a multi-contender or a semaphore, as the recipe says. NULL after the core's last
+     * outcome, or its end here. */
+    struct zkl__machine *machine;
     struct zkl__signal changed;
     unsigned
         refs; /* the lock while it is its acquisition, threads and completions that look at it */

@@ -307,8 +307,9 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
     if (!acquisition) {
         return now;
     }
-    if (acquisition->contender) {
-        zkl__name_copy(now.node, zkl__contender_node(acquisition->contender));
+    if (acquisition->machine && !lock->recipe->several && !lock->recipe->make) {
+        zkl__name_copy(now.node,
+                       zkl__contender_node((struct zkl__contender *)acquisition->machine));
     }
     if (!acquisition->granted || !zkl__acquisition_holds(acquisition)) {
         now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
@@ -337,16 +338,18 @@ struct zkl__lock_status zkl__lock_status(const zkl_lock *lock)
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room)
 {
     const struct zkl__acquisition *acquisition = lock->acquisition;
-    if (acquisition && acquisition->semaphore) {
-        return lock->recipe->nodes(lock, acquisition->semaphore, nodes, room);
-    }
-    if (!acquisition || (!acquisition->contender && !acquisition->multi)) {
+    const struct zkl__machine *machine = acquisition ? acquisition->machine : NULL;
+    if (!machine) {
         return 0;
+    }
+    if (lock->recipe->nodes) {
+        return lock->recipe->nodes(lock, (const struct zkl__semaphore *)machine, nodes, room);
     }
     for (size_t i = 0; i < lock->path_count && i < room; i++) {
         nodes[i].dir = lock->paths[i];
-        nodes[i].name = acquisition->multi ? zkl__multi_node(acquisition->multi, i)
-                                           : zkl__contender_node(acquisition->contender);
+        nodes[i].name = lock->recipe->several
+                            ? zkl__multi_node((const struct zkl__multi *)machine, i)
+                            : zkl__contender_node((const struct zkl__contender *)machine);
     }
     return lock->path_count;
 }

@@ -233,9 +233,9 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct zkl__semaphore *it = lock->acquisition ? lock->acquisition->semaphore : NULL;
+    struct zkl__machine *it = lock->acquisition ? lock->acquisition->machine : NULL;
     zkl_state state = zkl__lock_status_locked(lock).state;
-    int held = it ? zkl__semaphore_held(it) : 0;
+    int held = it ? zkl__semaphore_held((struct zkl__semaphore *)it) : 0;
     /* No permit would be left: the whole lock is released. */
     bool all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
     if (!all && (count < 0 || count > held)) {
@@ -243,8 +243,7 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
                           held);
     } else if (!all) {
         zkl__session_event(
-            session,
-            (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .semaphore = it, .count = count});
+            session, (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .machine = it, .count = count});
         rc = state == ZKL_STATE_LOST
                  ? zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while they were held")
                  : ZKL_OK;
@@ -270,7 +269,9 @@ int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
         return 0;
     }
     const struct zkl__semaphore *it =
-        zkl__lock_status_locked(lock).token ? lock->acquisition->semaphore : NULL;
+        zkl__lock_status_locked(lock).token
+            ? (const struct zkl__semaphore *)lock->acquisition->machine
+            : NULL;
     for (int i = 0; it && i < zkl__semaphore_count(it); i++) {
         int64_t token;
         if (zkl__semaphore_permit(it, i, &token)) {

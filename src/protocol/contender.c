@@ -1462,7 +1462,7 @@ static void notify_granted(struct zkl__contender *c)
     report(c, ZKL__GRANTED, ZKL_OK, "granted");
     c->out->outcome.token = c->node.czxid;
     c->out->outcome.serial = ++c->linger.serial;
-    c->out->outcome.contender = c;
+    c->out->outcome.contender = c->multi ? NULL : c;
     c->out->outcome.unclean = c->mark.state == ZKL__MARK_UNCLEAN;
 }
 
@@ -2630,6 +2630,7 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .step = read_mail,
                                                       .answered = on_contender_reply,
                                                       .wants = still_wants,
+                                                      .holds = zkl__contender_holds,
                                                       .order = on_order,
                                                       .free = free_ended};
 
@@ -2670,8 +2671,9 @@ const char *zkl__contender_node(const struct zkl__contender *contender)
     return contender->node.name;
 }
 
-bool zkl__contender_holds(const struct zkl__contender *contender, int64_t now)
+bool zkl__contender_holds(const struct zkl__machine *machine, int64_t now)
 {
+    const struct zkl__contender *contender = (const struct zkl__contender *)machine;
     ZKL__ENSURE(zkl__core_settled(contender->core));
     return contender->state == ZKL__HELD && now < contender->core->lease.until &&
            now < contender->grant.hold_until;

@@ -53,6 +53,8 @@ struct zkl__machine_ops {
                      const struct zkl__reply *reply);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
+    /* Held at this time, by the lease. NULL, as the next ones: nobody asks. */
+    bool (*holds)(const struct zkl__machine *machine, int64_t now);
     /* An order of its owner: ZKL__EV_START, CANCEL, RELEASE, LET_GO, or one for its kind alone; or
      * ZKL__EV_TIME: its time has come. NULL, as the next one: it has neither an owner who gives
      * orders nor a time of its own, or no end. */
@@ -216,17 +218,12 @@ enum zkl__event_kind {
     ZKL__EV_WAKE     /* watcher: it acts, whatever pause it made */
 };
 
-struct zkl__multi;
-struct zkl__semaphore;
 struct zkl__event {
     enum zkl__event_kind kind;
-    int64_t now;                      /* CLOCK_BOOTTIME, ns; never less than in the step before */
-    struct zkl__contender *contender; /* or: */
-    struct zkl__multi *multi;         /* or: */
-    struct zkl__semaphore *semaphore;
-    struct zkl__watcher *watcher;
-    int64_t deadline; /* INT64_MAX: none */
-    bool try_only;    /* fail with ZKL_EBUSY instead of waiting for another */
+    int64_t now;                  /* CLOCK_BOOTTIME, ns; never less than in the step before */
+    struct zkl__machine *machine; /* a contender, multi-contender, semaphore or watcher */
+    int64_t deadline;             /* INT64_MAX: none */
+    bool try_only;                /* fail with ZKL_EBUSY instead of waiting for another */
     int code, count;
     const struct zkl__rule *rule;
     int64_t session_id, timeout, began;
@@ -250,14 +247,8 @@ int64_t zkl__core_next(const struct zkl__core *core);
  * NULL: no memory. */
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
-/* Held at this time, by the lease. One of the three is not NULL. */
-bool zkl__core_holds(const struct zkl__contender *contender, const struct zkl__multi *multi,
-                     const struct zkl__semaphore *semaphore, int64_t now);
-
 /* Name of its node, "" while there is none. */
 const char *zkl__contender_node(const struct zkl__contender *contender);
-/* Held, by the lease: false from its end on. */
-bool zkl__contender_holds(const struct zkl__contender *contender, int64_t now);
 
 /* A contender in several queues at once: it has a znode in all of them or in none. One transaction
  * creates the znodes, and one deletes them as far as that is possible. To its owner it is one
@@ -268,7 +259,6 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);
 /* As the functions of a contender. */
-bool zkl__multi_holds(const struct zkl__multi *multi, int64_t now);
 const char *zkl__multi_node(const struct zkl__multi *multi, size_t member);
 
 /* --- acquires of a semaphore ------------------------------------------------------------------ */

@@ -693,6 +693,8 @@ bool zkl__core_settled(const struct zkl__core *core);
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);
+/* Held, by the lease: false from its end on. */
+bool zkl__contender_holds(const struct zkl__machine *machine, int64_t now);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__contender *c);
 /* Notifies the owner of the outcome; of none after FAILED or RELEASED. */
@@ -707,7 +709,6 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 
 /* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
-bool zkl__semaphore_holds(const struct zkl__semaphore *semaphore, int64_t now);
 /* The core goes: all of them. */
 void zkl__semaphores_drop(struct zkl__core *core);
 

@@ -38,11 +38,12 @@ void zkl__multi_leave(struct zkl__contender *c)
     }
 }
 
-bool zkl__multi_holds(const struct zkl__multi *multi, int64_t now)
+static bool holds_all(const struct zkl__machine *machine, int64_t now)
 {
+    const struct zkl__multi *multi = (const struct zkl__multi *)machine;
     size_t held = 0;
     ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        held += zkl__contender_holds(c, now);
+        held += zkl__contender_holds(&c->machine, now);
     }
     return held == multi->count;
 }
@@ -288,7 +289,7 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
 }
 
 static const struct zkl__machine_ops multi_ops = {
-    .rank = ZKL__RANK_LATER, .step = step_multi, .order = on_order};
+    .rank = ZKL__RANK_LATER, .step = step_multi, .holds = holds_all, .order = on_order};
 
 struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
@@ -313,7 +314,8 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
         member.path = paths[i];
         struct zkl__contender *c = zkl__contender_new(core, &member);
         if (!c) {
-            zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .multi = multi});
+            zkl__session_step(
+                core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .machine = &multi->machine});
             return NULL;
         }
         c->multi = multi;

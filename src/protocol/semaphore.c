@@ -217,7 +217,7 @@ static bool all_leased(const struct zkl__semaphore *s, int64_t now)
 {
     for (int i = 0; i < s->config.count; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
-        if (lease && !zkl__contender_holds(lease, now)) {
+        if (lease && !zkl__contender_holds(&lease->machine, now)) {
             return false;
         }
     }
@@ -776,9 +776,16 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     }
 }
 
+static bool holds_permits(const struct zkl__machine *machine, int64_t now)
+{
+    const struct zkl__semaphore *s = (const struct zkl__semaphore *)machine;
+    return s->state == ZKL__SEMAPHORE_HELD && now < s->deadline && all_leased(s, now);
+}
+
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = step_semaphore,
                                             .answered = on_semaphore_reply,
+                                            .holds = holds_permits,
                                             .order = on_order,
                                             .free = free_semaphore};
 
@@ -838,12 +845,6 @@ int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
         first = permit->contender && permit->token < first ? permit->token : first;
     }
     return first;
-}
-
-bool zkl__semaphore_holds(const struct zkl__semaphore *semaphore, int64_t now)
-{
-    return semaphore->state == ZKL__SEMAPHORE_HELD && now < semaphore->deadline &&
-           all_leased(semaphore, now);
 }
 
 bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)

@@ -968,9 +968,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__watch *fired;
     struct zkl__pending *pending;
-    struct zkl__machine *machine = ev->multi       ? (struct zkl__machine *)ev->multi
-                                   : ev->semaphore ? (struct zkl__machine *)ev->semaphore
-                                                   : (struct zkl__machine *)ev->contender;
+    struct zkl__machine *machine = ev->machine;
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
         on_connected(core, ev);
@@ -1009,15 +1007,13 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
         break;
-    case ZKL__EV_WAKE:
-        zkl__watcher_wake(ev->watcher);
-        break;
     case ZKL__EV_START:
     case ZKL__EV_CANCEL:
     case ZKL__EV_RELEASE:
     case ZKL__EV_LET_GO:
     case ZKL__EV_GIVE_BACK:
     case ZKL__EV_DOWNGRADE:
+    case ZKL__EV_WAKE:
         machine->ops->order(machine, ev);
         if (ev->kind == ZKL__EV_START && (core->ended || core->closing)) {
             const struct zkl__event refusal = {.kind = ZKL__EV_CANCEL,
@@ -1033,8 +1029,9 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     ZKL__ENSURE(!core->stepping); /* nobody enters the core from what it calls */
     core->stepping = true;
     core->now = event->now > core->now ? event->now : core->now;
-    if (event->kind == ZKL__EV_LET_GO && event->semaphore) {
-        event->semaphore->config.contender.notify = NULL; /* also not of what this step finds */
+    if (event->kind == ZKL__EV_LET_GO && event->machine->ops->rank == ZKL__RANK_LAST) {
+        /* A semaphore's owner hears no more, also not of what this step finds. */
+        ((struct zkl__semaphore *)event->machine)->config.contender.notify = NULL;
     }
     /* Time first: who has lost by the clock has lost, whatever the event says. */
     end_lapsed_leases(core);
@@ -1067,14 +1064,6 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
         core->pendings.room = core->pendings.free = 0;
     }
     core->stepping = false;
-}
-
-bool zkl__core_holds(const struct zkl__contender *contender, const struct zkl__multi *multi,
-                     const struct zkl__semaphore *semaphore, int64_t now)
-{
-    return multi       ? zkl__multi_holds(multi, now)
-           : semaphore ? zkl__semaphore_holds(semaphore, now)
-                       : zkl__contender_holds(contender, now);
 }
 
 /* --- life, and facts ------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ void zkl__watch_handle_wake(struct zkl__watch_handle *handle, struct zkl__watche
 {
     if (watcher->core) {
         zkl__session_event(handle->session,
-                           (struct zkl__event){.kind = ZKL__EV_WAKE, .watcher = watcher});
+                           (struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &watcher->machine});
     }
 }
 

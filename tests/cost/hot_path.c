@@ -139,22 +139,22 @@ static void make_world(size_t waiters, struct zkl__core_config config)
     answer_all();
 }
 
-static struct zkl__contender *start(const char *path)
+static struct zkl__machine *start(const char *path)
 {
     struct zkl__contender_config config = {
         .rule = &zkl__rule_mutex, .path = path, .metadata = "host:1234", .notify = notify};
-    struct zkl__contender *contender = zkl__contender_new(core, &config);
-    step((struct zkl__event){.kind = ZKL__EV_START, .contender = contender, .deadline = INT64_MAX});
+    struct zkl__machine *machine = (struct zkl__machine *)zkl__contender_new(core, &config);
+    step((struct zkl__event){.kind = ZKL__EV_START, .machine = machine, .deadline = INT64_MAX});
     answer_all();
-    return contender;
+    return machine;
 }
 
 /* What is counted, as the next one. */
 __attribute__((noinline)) void hot_turn(void);
 void hot_turn(void)
 {
-    struct zkl__contender *contender = start("/locks/hot");
-    step((struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = contender});
+    struct zkl__machine *machine = start("/locks/hot");
+    step((struct zkl__event){.kind = ZKL__EV_RELEASE, .machine = machine});
     answer_all();
     now += MS / 1000;
 }

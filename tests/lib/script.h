@@ -27,8 +27,11 @@ struct script_op {
 
 /* Whoever listens to a contender, and what it heard. */
 struct script_owner {
-    struct zkl__contender *contender; /* or: */
-    struct zkl__multi *joint;         /* both NULL after the last word */
+    union {
+        struct zkl__machine *machine; /* NULL after the last word */
+        struct zkl__contender *contender;
+        struct zkl__multi *joint;
+    };
     int granted, failed, jeopardy, safe, lost, released, revoked, downgraded, not_downgraded;
     bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */

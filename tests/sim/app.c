@@ -89,18 +89,20 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
     case ZKL__SAFE:
         attempt->jeopardy = outcome->kind == ZKL__JEOPARDY;
         break;
-    case ZKL__DOWNGRADED:
-    case ZKL__NOT_DOWNGRADED:
-    case ZKL__REVOKED:
+    default:
         break;
     }
 }
 
+static struct zkl__machine *machine_of(const struct sim_attempt *attempt)
+{
+    void *contender = attempt->contender, *joint = attempt->joint;
+    return joint ? joint : contender ? contender : (void *)attempt->semaphore;
+}
+
 static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__event event)
 {
-    event.contender = attempt->contender;
-    event.multi = attempt->joint;
-    event.semaphore = attempt->semaphore;
+    event.machine = machine_of(attempt);
     attempt->asking = true;
     sim_core_event(s, attempt->client, event);
     attempt->asking = false;
@@ -223,7 +225,7 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 {
     int64_t now = sim_local(s, attempt->client, sim_now(s));
     return attempt->state == SIM_HOLDING && s->clients[attempt->client].core &&
-           zkl__core_holds(attempt->contender, attempt->joint, attempt->semaphore, now);
+           machine_of(attempt)->ops->holds(machine_of(attempt), now);
 }
 
 void sim_thread_due(struct sim *s, int number)

@@ -171,7 +171,7 @@ TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
     zkl__observer_begin(&observer, script.core, &shown);
     for (int round = 1; round <= 2; round++) {
         watch_much(&big);
-        script_step((struct zkl__event){.kind = ZKL__EV_WAKE, .watcher = &observer.watcher});
+        script_step((struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &observer.watcher.machine});
         script_run(10000 * MS);
         CU_ASSERT_EQUAL(script.warnings, round);
         CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "limit of 100000 bytes"));

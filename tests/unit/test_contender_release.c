@@ -217,7 +217,7 @@ TEST(test_downgrade_of_unknown_fate)
         snprintf(writer, sizeof writer, "%s", script_our_path());
         strcpy(reader, writer);
         memcpy(strstr(reader, "-__WRIT__"), "-__READ__", 9);
-        script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &script_reader});
+        script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .machine = me.machine, .rule = &script_reader});
         OPS("multi(delete,create)");
         if (way == REFUSED || way == REMOVED) {
             script_put(reader, 0);
