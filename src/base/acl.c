@@ -75,11 +75,6 @@ zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
 
 /* === identities =============================================================================== */
 
-enum {
-    SHA1_BYTES = 20,
-    BASE64_CHARS = 28
-}; /* 20 bytes are 28 characters, the padding one included */
-
 static uint32_t rotate(uint32_t value, int by)
 {
     return value << by | value >> (32 - by);
@@ -115,8 +110,17 @@ static void sha1_block(uint32_t state[5], const uint8_t block[64])
     explicit_bzero(w, sizeof w); /* a password is in it */
 }
 
-static void sha1(uint8_t out[SHA1_BYTES], const uint8_t *data, size_t size)
+void zkl__digest_identity(char *out, const void *credentials, size_t size)
 {
+    const char *colon = size > 0 ? memchr(credentials, ':', size) : NULL;
+    size_t user = colon ? (size_t)(colon - (const char *)credentials) : size;
+    if (user > 0) {
+        memcpy(out, credentials, user);
+    }
+    out += user;
+    *out++ = ':';
+    /* SHA-1 */
+    const uint8_t *data = credentials;
     uint32_t state[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
     size_t left = size;
     for (; left >= 64; left -= 64, data += 64) {
@@ -135,36 +139,19 @@ static void sha1(uint8_t out[SHA1_BYTES], const uint8_t *data, size_t size)
         sha1_block(state, tail + 64 * i);
     }
     explicit_bzero(tail, sizeof tail);
-    for (size_t i = 0; i < SHA1_BYTES; i++) {
-        out[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
-    }
-}
-
-static void base64(char out[BASE64_CHARS + 1], const uint8_t digest[SHA1_BYTES])
-{
+    /* base64: 20 bytes are 28 characters, the padding one included */
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t padded[21] = {0};
-    memcpy(padded, digest, SHA1_BYTES);
+    uint8_t digest[21] = {0};
+    for (size_t i = 0; i < 20; i++) {
+        digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+    }
     for (size_t i = 0; i < 7; i++) {
         uint32_t group =
-            (uint32_t)padded[3 * i] << 16 | (uint32_t)padded[3 * i + 1] << 8 | padded[3 * i + 2];
+            (uint32_t)digest[3 * i] << 16 | (uint32_t)digest[3 * i + 1] << 8 | digest[3 * i + 2];
         for (size_t k = 0; k < 4; k++) {
             out[4 * i + k] = digits[group >> (18 - 6 * k) & 63];
         }
     }
-    out[BASE64_CHARS - 1] = '=';
-    out[BASE64_CHARS] = '\0';
-}
-
-void zkl__digest_identity(char *out, const void *credentials, size_t size)
-{
-    const char *colon = size > 0 ? memchr(credentials, ':', size) : NULL;
-    size_t user = colon ? (size_t)(colon - (const char *)credentials) : size;
-    uint8_t digest[SHA1_BYTES];
-    sha1(digest, credentials, size);
-    if (user > 0) {
-        memcpy(out, credentials, user);
-    }
-    out[user] = ':';
-    base64(out + user + 1, digest);
+    out[27] = '=';
+    out[28] = '\0';
 }

@@ -141,22 +141,6 @@ int zkl__options_check(const zkl_session_options *o, zkl_error *err)
     return zkl__acl_check(o->acl, err);
 }
 
-/* One block. NULL: no memory. */
-static zkl_sasl *sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
-{
-    const char *service = sasl->service ? sasl->service : "zookeeper";
-    size_t size = strlen(sasl->mechanisms) + strlen(service) + strlen(sasl->host) + 3;
-    zkl_sasl *copy = zkl__zalloc(heap, sizeof *copy + size);
-    if (copy) {
-        char *end = (char *)(copy + 1);
-        copy->mechanisms = zkl__text_put(&end, sasl->mechanisms);
-        copy->service = zkl__text_put(&end, service);
-        copy->host = zkl__text_put(&end, sasl->host);
-        copy->callbacks = sasl->callbacks;
-    }
-    return copy;
-}
-
 /* The text, if there is one, becomes a copy. False: no memory, and there is none. */
 static bool own_text(const zkl_heap *heap, const char **text)
 {
@@ -170,6 +154,7 @@ static bool own_text(const zkl_heap *heap, const char **text)
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
                         const zkl_session_options *options)
 {
+    const zkl_sasl *sasl = options->sasl;
     zkl_session_options *own = &settings->options;
     *settings = (struct zkl__settings){.servers = servers, .options = *options};
     own->heap = NULL; /* the caller has copied it before, to allocate with */
@@ -185,9 +170,19 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
         own->acl = zkl__acl_copy(heap, own->acl);
         ok = ok && own->acl;
     }
-    if (own->sasl) {
-        own->sasl = sasl_copy(heap, own->sasl);
-        ok = ok && own->sasl;
+    if (sasl) { /* one block */
+        const char *service = sasl->service ? sasl->service : "zookeeper";
+        size_t size = strlen(sasl->mechanisms) + strlen(service) + strlen(sasl->host) + 3;
+        zkl_sasl *copy = zkl__zalloc(heap, sizeof *copy + size);
+        if (copy) {
+            char *end = (char *)(copy + 1);
+            copy->mechanisms = zkl__text_put(&end, sasl->mechanisms);
+            copy->service = zkl__text_put(&end, service);
+            copy->host = zkl__text_put(&end, sasl->host);
+            copy->callbacks = sasl->callbacks;
+        }
+        own->sasl = copy;
+        ok = ok && copy;
     }
     return ok;
 }
