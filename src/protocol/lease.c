@@ -177,10 +177,12 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
  * of the leader, or a reconnect that takes a third of it, leaves no doubt. With two hops an
  * idle session's chain has five links, and with a long gap it spans more than three intervals: it
  * is renewed as a holder's, or it would come too late. */
-int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops)
+int64_t zkl__lease_keepalive(const struct zkl__lease *lease)
 {
-    int64_t sixth = period(timeout, 6);
-    return hops == ZKL__HOPS_ONE && gap < 2 * sixth ? sixth : zkl__lease_heartbeat(timeout);
+    int64_t sixth = period(lease->timeout, 6);
+    return lease->hops == ZKL__HOPS_ONE && lease->gap < 2 * sixth
+               ? sixth
+               : zkl__lease_heartbeat(lease->timeout);
 }
 
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)

@@ -88,7 +88,7 @@ bool zkl__lease_response(struct zkl__lease *lease, enum zkl__proof proof, int64_
 
 /* Interval of the heartbeat while something is held, and of the sync when nothing is. */
 int64_t zkl__lease_heartbeat(int64_t timeout);
-int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops);
+int64_t zkl__lease_keepalive(const struct zkl__lease *lease);
 /* Lease left at the least, just before the next answer, while heartbeats are answered immediately.
  * Not positive: the session timeout is too short for this tick. */
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops);

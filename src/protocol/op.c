@@ -11,7 +11,7 @@ const char *zkl__op_name(enum zkl__op_kind kind)
         [ZKL__OP_SYNC] = "sync",     [ZKL__OP_CHILDREN] = "list",   [ZKL__OP_GET] = "get",
         [ZKL__OP_EXISTS] = "exists", [ZKL__OP_UNWATCH] = "unwatch",
     };
-    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
+    return names[kind];
 }
 
 static const struct {

@@ -174,8 +174,7 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
 
 int64_t zkl__core_least_lease(const struct zkl__core *core)
 {
-    int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
-    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns,
+    return zkl__lease_least(core->lease.timeout, core->config.tick_ns / 2 + core->config.pause_ns,
                             core->lease.hops);
 }
 
@@ -402,8 +401,7 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
     core->beats_under_way += p->role == ZKL__ROLE_BEAT;
     if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
-                                                          core->lease.hops);
+        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
     }
 }
 
@@ -743,29 +741,6 @@ int64_t zkl__core_guard_at(struct zkl__core *core)
     return (core->guard_at / slot + 1) * slot;
 }
 
-static void beat(struct zkl__core *core)
-{
-    struct zkl__contender *c = ZKL__OWNER(core->holders.first, struct zkl__contender, holding);
-    core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-    if (core->beats_under_way >= BEATS_MOST) {
-        return;
-    }
-    /* The next one is on another one's node. */
-    zkl__list_remove(&core->holders, &c->holding);
-    zkl__list_append(&core->holders, &c->holding);
-    if (c->state == ZKL__PROVING) {
-        zkl__list_remove(&core->provers, &c->proving);
-        zkl__list_append(&core->provers, &c->proving);
-    }
-    /* A node that is being replaced may be gone when its answer comes: then the directory's will
-     * do. */
-    struct zkl__op op = {.kind = ZKL__OP_CHECK,
-                         .dir = c->config.path,
-                         .name = c->replacement.state != ZKL__REPLACING_NOT ? NULL : c->node.name,
-                         .version = -1};
-    zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
-}
-
 /* A holder beyond the end of the lease has lost; jeopardy is reported. */
 static void end_lapsed_leases(struct zkl__core *core)
 {
@@ -824,13 +799,30 @@ static void keep_alive(struct zkl__core *core)
     if (core->roles_at <= core->now) {
         read_roles(core);
     }
-    if (core->holders.first && core->beat_at <= core->now) {
-        beat(core);
+    struct zkl__contender *c = ZKL__OWNER(core->holders.first, struct zkl__contender, holding);
+    if (c && core->beat_at <= core->now) {
+        core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+        if (core->beats_under_way < BEATS_MOST) {
+            /* The next one is on another one's node. */
+            zkl__list_remove(&core->holders, &c->holding);
+            zkl__list_append(&core->holders, &c->holding);
+            if (c->state == ZKL__PROVING) {
+                zkl__list_remove(&core->provers, &c->proving);
+                zkl__list_append(&core->provers, &c->proving);
+            }
+            /* A node that is being replaced may be gone when its answer comes: then the directory's
+             * will do. */
+            bool replaced = c->replacement.state != ZKL__REPLACING_NOT;
+            struct zkl__op op = {.kind = ZKL__OP_CHECK,
+                                 .dir = c->config.path,
+                                 .name = replaced ? NULL : c->node.name,
+                                 .version = -1};
+            zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
+        }
     }
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
-                                                          core->lease.hops);
+        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
         zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op);
     }
 }
@@ -841,8 +833,7 @@ int64_t zkl__core_next(const struct zkl__core *core)
     int64_t next = zkl__timers_next(&core->timers);
     if (core->held > 0) {
         int64_t warn = core->lease.until - zkl__core_least_lease(core) / 4 + 1;
-        int64_t look = core->jeopardy ? core->lease.until : warn;
-        next = zkl__sooner(next, look);
+        next = zkl__sooner(next, core->jeopardy ? core->lease.until : warn);
     }
     if (core->connected && !core->closing) {
         next = zkl__sooner(zkl__sooner(next, core->proof_at), core->roles_at);

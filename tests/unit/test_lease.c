@@ -53,7 +53,7 @@ TEST(test_doubt_ends)
 /* When an idle session sends the next sync (session_step.c). */
 static int64_t next_sync(int64_t sent, int64_t answered)
 {
-    int64_t usual = sent + zkl__lease_keepalive(TIMEOUT, lease.gap, lease.hops);
+    int64_t usual = sent + zkl__lease_keepalive(&lease);
     return usual > answered ? usual : answered;
 }
 
@@ -276,7 +276,7 @@ TEST(test_intervals_of_no_timeout)
 {
     for (int64_t timeout = -12 * S; timeout <= 0; timeout += 12 * S) {
         CU_ASSERT(zkl__lease_heartbeat(timeout) > 0);
-        CU_ASSERT(zkl__lease_keepalive(timeout, GAP, ZKL__HOPS_ONE) > 0);
+        CU_ASSERT(zkl__lease_keepalive(&(struct zkl__lease){.timeout = timeout}) > 0);
     }
 }
 
