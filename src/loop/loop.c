@@ -186,16 +186,6 @@ static bool somebody_waits(void)
     return false;
 }
 
-/* Rings drop the mutex, and add and remove sources, but wait for nothing. */
-static void ring(void)
-{
-    ZKL__EACH_LEAVING (struct zkl__alarms, alarms, &loop.alarms, link) {
-        pthread_mutex_lock(alarms->mutex);
-        zkl__alarms_ring(alarms);
-        pthread_mutex_unlock(alarms->mutex);
-    }
-}
-
 static void go_on(int timeout_ms)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -223,7 +213,12 @@ static void go_on(int timeout_ms)
     }
     loop.inside = false;
     if (fired) {
-        ring();
+        /* Rings drop the mutex, and add and remove sources, but wait for nothing. */
+        ZKL__EACH_LEAVING (struct zkl__alarms, alarms, &loop.alarms, link) {
+            pthread_mutex_lock(alarms->mutex);
+            zkl__alarms_ring(alarms);
+            pthread_mutex_unlock(alarms->mutex);
+        }
     }
 }
 

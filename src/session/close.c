@@ -62,16 +62,14 @@ static int64_t time_left_ms(int64_t deadline)
     return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : zkl__session_left(deadline) / ZKL__MS;
 }
 
-/* Session mutex held. The store, which is the caller's to close; NULL: there is none.
- * *nothing_left: the servers have ended the last session, and the next one, if it comes to be, has
- * made nothing. */
-static struct zkl__store *take_store(zkl_session *session, bool *nothing_left)
+/* Session mutex held. The store, if there is one, is the caller's to close. */
+static void take_store(zkl_session *session)
 {
-    struct zkl__store *store = session->store;
-    *nothing_left = !store || session->status.state == ZKL_SESSION_LOST;
+    struct zkl__closing *closing = &session->closing;
+    closing->store = session->store;
+    closing->nothing_left = !closing->store || session->status.state == ZKL_SESSION_LOST;
     session->store = NULL; /* before it is closed: who lets go of an object meanwhile has nothing to
                               send any more */
-    return store;
 }
 
 /* Session mutex held: nothing will happen any more. */
@@ -87,11 +85,12 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
 {
     zkl__alarms_stop(&session->alarms);
     int64_t left = time_left_ms(deadline);
-    bool nothing_left;
+    struct zkl__closing *closing = &session->closing;
     pthread_mutex_lock(&session->mutex);
-    struct zkl__store *store = take_store(session, &nothing_left);
+    take_store(session);
     pthread_mutex_unlock(&session->mutex);
-    int rc = store ? session->store_ops->close(store, left, NULL) : ZKL_OK;
+    int rc = closing->store ? session->store_ops->close(closing->store, left, NULL) : ZKL_OK;
+    rc = closing->nothing_left ? ZKL_OK : rc;
     pthread_mutex_lock(&session->mutex);
     mark_closed(session);
     pthread_mutex_unlock(&session->mutex);
@@ -100,7 +99,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
         return ZKL_EFORKED; /* by a callback that was run here */
     }
     zkl__session_drop(session);
-    return nothing_left ? ZKL_OK : rc;
+    return rc;
 }
 
 /* --- waited for ------------------------------------------------------------------------------ */
@@ -176,7 +175,7 @@ static void go_on(void *owner)
     int rc = ZKL_OK;
     if (!closing->parting && await_nothing_left(session) == ZKL_OK) {
         closing->parting = true;
-        closing->store = take_store(session, &closing->nothing_left);
+        take_store(session);
     }
     if (closing->store) {
         int64_t left_ms = time_left_ms(closing->deadline);

@@ -408,17 +408,17 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     }
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
-        zkl__session_stop(session, 0);
-        return zkl__fail_at(
+        zkl__fail_at(
             err, rc, NULL,
             "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
+    } else {
+        pthread_mutex_lock(&session->mutex);
+        rc = zkl__stop_watch(session, err);
+        if (rc == ZKL_OK) {
+            zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+        }
+        pthread_mutex_unlock(&session->mutex);
     }
-    pthread_mutex_lock(&session->mutex);
-    rc = zkl__stop_watch(session, err);
-    if (rc == ZKL_OK) {
-        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
-    }
-    pthread_mutex_unlock(&session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
         return rc;

@@ -316,34 +316,6 @@ static int take_slot(zkl_stop *stop, int descriptor)
     return -1;
 }
 
-/* Afterwards nobody writes to the descriptor by way of this token. */
-static void leave_slot(zkl_stop *stop, int slot)
-{
-    __atomic_store_n(&stop->sessions[slot].descriptor, 0, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST) == RAISING) {
-        sched_yield();
-    }
-}
-
-static int begin_wait(zkl_session *session, struct zkl__stop_wait *wait, zkl_error *err)
-{
-    zkl_stop *stop = wait->stop;
-    int descriptor = zkl__alarms_poke_descriptor(&session->alarms, &session->stop_alarm);
-    clear_slots_of_parent(stop, tag_of(session->process));
-    wait->slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
-    if (wait->slot < 0) {
-        wait->stop = NULL;
-        return zkl__fail_at(err, ZKL_ELIMIT, NULL,
-                            descriptor >= 0 ? "%d sessions wait under this stop token already"
-                                            : "no descriptor for a stop token",
-                            ZKL_STOP_SESSIONS_MAX);
-    }
-    stop->sessions[wait->slot].waits++; /* the session's mutex guards it: the slot is its own */
-    wait->in = &session->stop_waits;
-    zkl__list_prepend(wait->in, &wait->link);
-    return ZKL_OK;
-}
-
 static void end_wait(struct zkl__stop_wait *wait)
 {
     zkl_stop *stop = wait->stop;
@@ -354,7 +326,10 @@ static void end_wait(struct zkl__stop_wait *wait)
         zkl__list_remove(wait->in, &wait->link);
     }
     if (--stop->sessions[wait->slot].waits == 0) {
-        leave_slot(stop, wait->slot);
+        __atomic_store_n(&stop->sessions[wait->slot].descriptor, 0, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST) == RAISING) {
+            sched_yield(); /* afterwards nobody writes to the descriptor by way of this token */
+        }
     }
     wait->stop = NULL;
 }
@@ -372,10 +347,27 @@ int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *o
     int rc = ZKL_OK;
     *stops = (struct zkl__stops){{{.stop = NULL}, {.stop = NULL}}};
     for (int i = 0; i < 2 && rc == ZKL_OK; i++) {
-        if (both[i]) {
-            stops->waits[i] =
-                (struct zkl__stop_wait){.stop = both[i], .raised = raised, .owner = owner};
-            rc = begin_wait(session, &stops->waits[i], err);
+        zkl_stop *stop = both[i];
+        struct zkl__stop_wait *wait = &stops->waits[i];
+        if (!stop) {
+            continue;
+        }
+        int descriptor = zkl__alarms_poke_descriptor(&session->alarms, &session->stop_alarm);
+        clear_slots_of_parent(stop, tag_of(session->process));
+        int slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
+        if (slot >= 0) {
+            stop->sessions[slot].waits++; /* the session's mutex guards it: the slot is its own */
+            *wait = (struct zkl__stop_wait){.stop = stop,
+                                            .slot = slot,
+                                            .raised = raised,
+                                            .owner = owner,
+                                            .in = &session->stop_waits};
+            zkl__list_prepend(wait->in, &wait->link);
+        } else {
+            rc = zkl__fail_at(err, ZKL_ELIMIT, NULL,
+                              descriptor >= 0 ? "%d sessions wait under this stop token already"
+                                              : "no descriptor for a stop token",
+                              ZKL_STOP_SESSIONS_MAX);
         }
     }
     /* Behind taking the slots: raised before that, and nobody has written to us. */

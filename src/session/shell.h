@@ -191,7 +191,8 @@ struct zkl__closing {
     struct zkl__callback callback; /* the last one of the session */
     bool parting;                  /* store is no more the session's, and being closed: */
     struct zkl__store *store;
-    bool nothing_left; /* the servers have ended the session */
+    bool nothing_left; /* the servers have ended the last session, and the next one, if it comes to
+                          be, has made nothing */
     int code;
 };
 
