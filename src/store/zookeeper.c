@@ -207,30 +207,6 @@ static void op_done(const void *data, int zk_code, struct zkl__reply reply)
     leave(store);
 }
 
-/* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread,
- * without the mutex. Ops in the list are freed on this thread only, or after it was joined; a reply
- * moves them, so the first is looked at anew. */
-static void reply_unknown(struct zkl__store *store)
-{
-    struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
-    struct zk_op *op;
-    do {
-        uint64_t id = 0;
-        pthread_mutex_lock(&store->mutex);
-        op = (struct zk_op *)store->waiting.first;
-        if (op) {
-            id = op->id;
-            op_mark_replied(op);
-            zkl__signal_raise(&store->changed);
-        }
-        bool tell = op && store->phase != ZK_CLOSED;
-        pthread_mutex_unlock(&store->mutex);
-        if (tell) {
-            store->events.reply(store->ctx, id, &reply);
-        }
-    } while (op);
-}
-
 /* --- completions, on the library's completion thread ----------------------------------------- */
 
 static struct zkl__stat stat_of(const struct Stat *stat)
@@ -685,7 +661,25 @@ static void on_lost(struct zkl__store *store, enum zkl__end end)
     } else if (tell && was_up) {
         store->events.suspended(store->ctx);
     }
-    reply_unknown(store);
+    /* Ops in the list are freed on this thread only, or after it was joined; a reply moves them, so
+     * the first is looked at anew. */
+    struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    struct zk_op *op;
+    do {
+        uint64_t id = 0;
+        pthread_mutex_lock(&store->mutex);
+        op = (struct zk_op *)store->waiting.first;
+        if (op) {
+            id = op->id;
+            op_mark_replied(op);
+            zkl__signal_raise(&store->changed);
+        }
+        tell = op && store->phase != ZK_CLOSED;
+        pthread_mutex_unlock(&store->mutex);
+        if (tell) {
+            store->events.reply(store->ctx, id, &reply);
+        }
+    } while (op);
 }
 
 /* First the loss of the connection before: the library does not report it when its socket is closed
