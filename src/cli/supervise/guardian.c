@@ -237,9 +237,9 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 }
 
 /* With everything in it, as far as it can be removed. */
-static void remove_folder(const char *path)
+static void remove_folder(void)
 {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(guardian_report.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* --- the guardian ---------------------------------------------------------------------------- */
@@ -278,7 +278,7 @@ static enum start start(void)
         } else {
             refused = errno;
         }
-        if (result == FAILED || result == SILENT) {
+        if (result == FAILED) {
             stop_servers();
         }
     }
@@ -360,7 +360,7 @@ static void guard_main(void)
         }
     }
     stop_servers();
-    remove_folder(guardian_report.folder);
+    remove_folder();
     _exit(EXIT_SUCCESS);
 }
 
@@ -381,6 +381,6 @@ void guardian_stop(void)
     close(guardian_socket);
     waitpid(guardian, &status, 0);
     if (WIFSIGNALED(status) && *guardian_report.folder) {
-        remove_folder(guardian_report.folder);
+        remove_folder();
     }
 }

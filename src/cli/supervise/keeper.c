@@ -412,11 +412,28 @@ static void take_order(void)
     }
 }
 
-/* Sleeps until a child ends, zklock sends an order, or the time has come. The timer counts while
- * the machine sleeps, as the lease does. Reaps before it reads an order: which processes a signal
- * reaches depends on those that are left. */
-static void watch_over(void)
+/* One grant. */
+static void keep(const struct order *order)
 {
+    supervisor.lingering = supervisor.stopped = supervisor.unstoppable = false;
+    supervisor.cause = KEEPER_BY_ITSELF;
+    supervisor.grace_ns = order->grace_ms * NS_PER_MS;
+    if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns()) {
+        supervisor.cause = KEEPER_BY_LEASE; /* zklock or the keeper was frozen since the grant */
+        send_event(KEEPER_ENDED, 0);
+        return;
+    }
+    int reason = start_command(order);
+    if (!supervised.again) {
+        process_close_standard_files();
+    }
+    send_event(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
+    if (reason) {
+        return;
+    }
+    /* Sleeps until a child ends, zklock sends an order, or the time has come. The timer counts
+     * while the machine sleeps, as the lease does. Reaps before it reads an order: which processes
+     * a signal reaches depends on those that are left. */
     for (bool over = false; !over;) {
         int64_t when_ns = enforce();
         struct itimerspec at = {
@@ -434,27 +451,6 @@ static void watch_over(void)
         }
     }
     send_event(KEEPER_ENDED, supervisor.status);
-}
-
-/* One grant. */
-static void keep(const struct order *order)
-{
-    supervisor.lingering = supervisor.stopped = supervisor.unstoppable = false;
-    supervisor.cause = KEEPER_BY_ITSELF;
-    supervisor.grace_ns = order->grace_ms * NS_PER_MS;
-    if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns()) {
-        supervisor.cause = KEEPER_BY_LEASE; /* zklock or the keeper was frozen since the grant */
-        send_event(KEEPER_ENDED, 0);
-        return;
-    }
-    int reason = start_command(order);
-    if (!supervised.again) {
-        process_close_standard_files();
-    }
-    send_event(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
-    if (!reason) {
-        watch_over();
-    }
 }
 
 static void keeper_main(void)
