@@ -206,6 +206,7 @@ struct zkl_cancel {
     int fd;
     atomic_bool raised;
     bool ran;           /* the function was called */
+    bool third;         /* the margin is a third of the least lease, known from the grant on */
     zkl_grant grant;    /* the section ends with this grant, and releases no other one */
     int64_t release_by; /* deadline of the release; INT64_MAX: only release_timeout_ms counts */
     struct zkl__margin margin;

@@ -96,6 +96,10 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     rc = zkl_lock_acquire(lock, timeout_ms, &cancel->grant, err);
     if (rc == ZKL_OK) {
         if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+            int64_t least = zkl__core_least_lease(session->core);
+            if (cancel->third) {
+                cancel->margin.ns = least > 0 ? least / 3 : 0;
+            }
             zkl__margin_watch(&cancel->margin); /* raises the flag if the lock is lost already */
             zkl__session_leave(session);
         }
@@ -149,11 +153,16 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
     }
     lock->refs++;
     zkl__session_leave(lock->session);
-    /* Below this margin a healthy lease falls between two heartbeats. */
-    int64_t least_ms = zkl_session_least_lease_ms(lock->session);
-    rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
+    /* A healthy lease falls to the least one between two heartbeats, so the margin is less. Before
+     * the first connection only the session timeout is known. */
+    int64_t above_ms = zkl_session_least_lease_ms(lock->session);
+    if (above_ms == 0) {
+        above_ms = lock->session->settings.options.session_timeout_ms;
+    }
+    rc = zkl__range_check("margin_ms", margin_ms, 0, above_ms - 1, err);
     if (rc == ZKL_OK) {
-        cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
+        cancel->third = margin_ms == 0;
+        cancel->margin.ns = margin_ms * ZKL__MS;
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         rc = cancel->fd < 0
                  ? zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no descriptor for the flag")

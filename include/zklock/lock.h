@@ -280,7 +280,8 @@ typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *pay
  * ran. Returns the result of the acquire if that failed (section did not run), else that of the
  * release. ZKL_ELOST also when somebody else released the lock while section ran (zkl_lock_release,
  * zkl_lock_free, zkl_session_close). If the lock has been acquired again by then, that grant stays.
- * ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
+ * section did not run with ZKL_ELIMIT (no descriptor for the flag) and ZKL_EINVAL (margin_ms is not
+ * less than the least lease or, before the first connection, than session_timeout_ms). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
                           zkl_section_fn section, void *payload, int *result, zkl_error *err);
 

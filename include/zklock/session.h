@@ -236,7 +236,7 @@ ZKL_API int64_t zkl_session_id(zkl_session *session);
 /* What the ensemble granted of session_timeout_ms. */
 ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
 /* The least lease, in ms, that a holder has between two heartbeats while all is well; in *jeopardy*
- * only a quarter of it may be left (docs/lease.md#what-it-costs). */
+ * only a quarter of it may be left (docs/lease.md#what-it-costs). 0 before the first connection. */
 ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
 /* What the lease will have left just before its next renewal, while the servers respond. It is less
  * than the least lease when the connection is young or was idle. Work that needs N ms of lease at

@@ -683,7 +683,7 @@ static int64_t lease_ms(zkl_session *session, int64_t (*get)(const struct zkl__c
         lease = get(session->core) / ZKL__MS;
         zkl__session_leave(session);
     }
-    return lease;
+    return lease > 0 ? lease : 0;
 }
 
 int64_t zkl_session_least_lease_ms(zkl_session *session)
@@ -693,6 +693,5 @@ int64_t zkl_session_least_lease_ms(zkl_session *session)
 
 int64_t zkl_session_low_lease_ms(zkl_session *session)
 {
-    int64_t low = lease_ms(session, zkl__core_low_lease);
-    return low > 0 ? low : 0;
+    return lease_ms(session, zkl__core_low_lease);
 }

@@ -191,8 +191,8 @@ void zkl__retry_later(zkl_session *session, struct zkl__retry *retry)
 static void look(void *owner)
 {
     struct zkl__margin *margin = owner;
-    int64_t until = margin->until(margin->owner);
-    if (zkl__session_left(until) <= margin->ns) {
+    int64_t until = margin->until(margin->owner), left = zkl__session_left(until);
+    if (left == 0 || left <= margin->ns) {
         margin->reached(margin->owner);
     } else {
         zkl__alarms_set(&margin->session->alarms, &margin->alarm,
