@@ -10,7 +10,6 @@
 #include <zklock/lock.h>
 #include <zklock/queue.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The children of a path. The caller gets a pointer to the first member. */
@@ -113,9 +112,10 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
 }
 
 /* By sequence number. A downgraded reader of Curator has its writer's number: those by name. */
-static int compare_entries(const void *left, const void *right)
+static int compare_entries(const void *left, const void *right, const void *context)
 {
     const zkl_queue_entry *a = left, *b = right;
+    (void)context;
     if (!a->name || !b->name) {
         return (a->name == NULL) - (b->name == NULL); /* deleted ones last */
     }
@@ -153,7 +153,9 @@ static int make_queue(struct queue_call *q)
     *public = (zkl_queue){.entries = snapshot->entries,
                           .foreign = snapshot->names->others,
                           .foreign_names = snapshot->foreign};
-    qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries);
+    /* Numbers go round, and anybody makes names: in no order that qsort may rely on. */
+    zkl__sort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries,
+              NULL);
     while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
         int64_t created_ms = snapshot->entries[public->count++].created_ms;
         public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
