@@ -137,9 +137,7 @@ static int run(const char **words)
     }
     health.every_ms = health.every_ms ? health.every_ms : 10000;
     health.fails = health.fails ? health.fails : 3;
-    /* The process that checks is started before there is a session, whose descriptors it must not
-     * have. */
-    return health_open() ? runner_main(&policy, words) : EXIT_FAILED;
+    return runner_main(&policy, words);
 }
 
 const struct cli_command cmd_elect = {

@@ -51,7 +51,8 @@ int job_prepare(void)
                   strerror(errno));
         return EXIT_FAILED;
     }
-    if (!hook_open() || !cli_hide_secret() || !keeper_open()) {
+    /* What is forked later does not pass the credentials' descriptor on. */
+    if (!cli_hide_secret() || !health_open() || !hook_open() || !keeper_open()) {
         return EXIT_FAILED;
     }
     job.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);

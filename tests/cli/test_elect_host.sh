@@ -40,8 +40,10 @@ kill -TERM "$pid"
 wait "$pid"
 
 # A hook that fails is told; one that hangs: test_provocations.sh.
-hook fails 'exit 7'
-code 0 zk run --hook "$work/fails.hook" h -- true
+# Neither hooks nor checks get the descriptor of the credentials.
+secret secret digest:ann:pencil
+hook fails 'test -e /dev/fd/3 || exit 7'
+code 0 timeout 60 zklock --auth-file /dev/fd/3 elect --once --health 'test ! -e /dev/fd/3' --hook "$work/fails.hook" own true 3<"$work/secret"
 # What the hook's process says comes when zklock may have ended: it has the same standard error.
 await "a hook's failure" grep -q 'exit code 7 at released' "$work/err"
 
