@@ -7,9 +7,18 @@
 static int open_to_write(const char *file, char **name)
 {
     struct stat status;
-    if (strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0) {
-        /* The names of one's own descriptors are links, too. */
-        return open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = strcmp(file, "/dev/stdout") == 0   ? STDOUT_FILENO
+             : strcmp(file, "/dev/stderr") == 0 ? STDERR_FILENO
+                                                : -1;
+    char more;
+    if (fd >= 0 || sscanf(file, "/dev/fd/%d%c", &fd, &more) == 1) {
+        /* A descriptor that we inherited: opened by its name, a regular file would be written over
+         * from its beginning. Those of our own end with an exec. */
+        if (fcntl(fd, F_GETFD) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+            errno = EBADF;
+            return -1;
+        }
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
     bool there = lstat(file, &status) == 0;
     if (there && !S_ISREG(status.st_mode)) {

@@ -125,6 +125,9 @@ ends "the reader of a report" 0 $reader
 file_matches "a report through a pipe" read '"outcome":"ran"'
 code 125 zklock run --report "$work/pipe" x true
 says 'No such device or address; start what reads it first'
+code 0 bash -c 'echo kept; zklock run --report /dev/stdout x true'
+prints kept
+code 125 zklock run --report /dev/fd/0 x true </dev/null
 matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'
 
 # Metrics: a whole file at any time, for a collector that is another user; old ones are replaced.
