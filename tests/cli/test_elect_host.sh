@@ -77,7 +77,7 @@ wait "$b"
 leads a 2
 # A check that hangs has failed; its process group is killed.
 ended_by TERM "exit code after TERM" 143 "$a"
-elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
+elect c --health "sleep 0.1 & echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
 c=$pid
 leads c 1
 touch "$work/hang"
@@ -87,6 +87,8 @@ leads c 2
 true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
 # Whoever kills the process that checks learns nothing of the host any more: it ends, by name.
 checker=$(pgrep -P "$c" zklock-health)
+reaped() { ! ps --ppid "$c,$checker" | grep -q defunct; }
+await "the end of what checks leave behind" reaped
 kill -KILL "$checker"
 ends "exit code without a checker" 125 "$c"
 file_matches "it says why" c.said 'the process that runs --health was killed'

@@ -50,7 +50,11 @@ static void check_again_and_again(void)
     process_open_children();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_close_standard_files();
+    /* What checks leave behind becomes ours, and is waited for: zklock waits for no child. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     while (!alone) {
+        while (waitpid(-1, NULL, WNOHANG) > 0) {
+        }
         int64_t next_ms = now_ms() + health.every_ms;
         failed = run_check(next_ms) ? 0 : failed + (failed < health.fails);
         char state = failed == 0              ? HEALTH_GOOD
