@@ -35,6 +35,16 @@ await "CMD to be stopped" grep -q 'stopped by SIGSTOP: "signals" stays held; kil
 ended_by TERM "exit code of a CMD that was stopped" 143
 true_that "CMD is gone" gone "$(cat "$work/stopped")"
 
+# It ends while zklock is stopped, after more stops of its own than the keeper can report.
+background zklock --session-timeout 60s run signals bash -c "echo >$work/flaps
+(for _ in {1..350}; do kill -STOP \$\$; sleep 0.004; kill -CONT \$\$; sleep 0.004; done) & wait; echo >>$work/flaps"
+await "CMD" lines "$work/flaps" 1
+kill -STOP "$pid"
+await "CMD's end" lines "$work/flaps" 2
+sleep 0.1
+kill -CONT "$pid"
+ends "exit code of a CMD that was often stopped" 0
+
 # A script's background ignores what is typed, not what is sent.
 zklock run signals env --default-signal bash -c "echo up >$work/sent; exec sleep 60" &
 pid=$!

@@ -259,8 +259,10 @@ static void send_event(enum keeper_news news, int value)
 {
     struct keeper_event event = {
         .news = news, .value = value, .pid = supervisor.pid, .cause = supervisor.cause};
-    /* Never wait for zklock to read: it may be stopped, and then the keeper must act alone. */
-    send(process_socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+    /* Never wait for zklock to read: it may be stopped, and then the keeper must act alone. The end
+     * must not be lost, and leaves nothing to act on. */
+    int wait = news == KEEPER_ENDED ? 0 : MSG_DONTWAIT;
+    send(process_socket, &event, sizeof event, MSG_NOSIGNAL | wait);
 }
 
 /* False: a write to standard error would block. */
