@@ -34,6 +34,7 @@ done <<'TABLE'
 125|$'ctl\001' true
 TABLE
 # CMD ignores TERM from its birth: a trap of its own may come later than that.
+code 0 env --ignore-signal=CHLD zklock run --hook true x true
 code 137 env --ignore-signal=TERM zklock run --max-run 200ms --grace 200ms x sleep 60
 
 # Nothing after LOCK is ours.

@@ -11,6 +11,7 @@ sigset_t process_mask;
 pid_t process_start(const char *name, int *socket, void (*run)(void))
 {
     int sockets[2];
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come, here as there */
     bool connected = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0;
     pid_t pid = connected ? fork() : -1;
     if (pid == 0) {
@@ -18,7 +19,6 @@ pid_t process_start(const char *name, int *socket, void (*run)(void))
         close(sockets[0]);
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, &process_mask);
-        signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
         prctl(PR_SET_NAME, name);
         process_socket = sockets[1];
         run();
