@@ -345,10 +345,10 @@ static int complain_of_report(void)
 
 static const char *outcome(int code)
 {
-    if (job.lost) {
+    if (job.lost || (job.overruled && code == EXIT_LOST)) {
         return "lost";
     }
-    if (job.ran) {
+    if (job.ran && !job.overruled && !job.unkept) { /* the exit code is CMD's own */
         return job.stop == JOB_REVOKED ? "revoked" : "ran";
     }
     if (runner.skipped) {

@@ -44,7 +44,7 @@ prints_only ""
 # open for the next host. Of a signal to the job itself zklock knows nothing, and the exit code decides.
 stopped() { # JOB: its slot is not recorded, and the report says why
     code 1 zklock once --status --slot $slot "$1"
-    file_matches "$1: its report" report '"exit_code": *125.*"reason": *".*the slot is not recorded'
+    file_matches "$1: its report" report '"outcome": *"error", *"exit_code": *125.*"reason": *".*the slot is not recorded'
 }
 calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
 # So long that its trap is set by then, however slowly it starts.
