@@ -35,6 +35,16 @@ await "CMD to be stopped" grep -q 'stopped by SIGSTOP: "signals" stays held; kil
 ended_by TERM "exit code of a CMD that was stopped" 143
 true_that "CMD is gone" gone "$(cat "$work/stopped")"
 
+# It has left its process group.
+background zklock run signals python3 -c 'import os, sys, time
+child = os.fork() or time.sleep(2) or os._exit(0)
+os.setpgid(child, child)
+os.setpgid(0, child)
+open(sys.argv[1], "w").close()
+time.sleep(20)' "$work/left"
+await "CMD in another group" test -e "$work/left"
+ended_by TERM "exit code of a CMD in another group" 143
+
 # It ends while zklock is stopped, after more stops of its own than the keeper can report.
 background zklock --session-timeout 60s run signals bash -c "echo >$work/flaps
 (for _ in {1..350}; do kill -STOP \$\$; sleep 0.004; kill -CONT \$\$; sleep 0.004; done) & wait; echo >>$work/flaps"

@@ -405,6 +405,9 @@ static void take_order(void)
     } else if (order.kind == KEEPER_SIGNAL) {
         if (supervisor.pid > 0) {
             kill(-supervisor.pid, order.number);
+            if (getpgid(supervisor.pid) != supervisor.pid) { /* CMD has left its group */
+                kill(supervisor.pid, order.number);
+            }
         } else {
             descendants_signal(getpid(), 0, order.number);
         }
