@@ -85,6 +85,9 @@ static struct {
 
 bool notify_open(void)
 {
+    if (notify_socket >= 0) {
+        return true; /* --notify twice: the variables are gone */
+    }
     struct timeval patience = {.tv_usec = SEND_US};
     const char *name = getenv("NOTIFY_SOCKET");
     /* As sd_watchdog_enabled(3): what is not for this process, or no number, is not for us. */

@@ -130,7 +130,7 @@ for address in "$work/notify" "@zklock-test-$$"; do
     rm -f "$work/env"
     listen "$address"
     hold w
-    background env NOTIFY_SOCKET="$address" WATCHDOG_USEC=2000000 zklock -q elect --notify w bash -c \
+    background env NOTIFY_SOCKET="$address" WATCHDOG_USEC=2000000 zklock -q elect --notify --notify w bash -c \
         "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; while :; do read -rt 0.01 <> <(:); done"
     await "READY" told '^READY=1$'
     await "the place in the queue" told '^STATUS=waiting, 1 ahead$'
