@@ -88,6 +88,7 @@ static bool take_slot(const char *value)
         cli_error("--slot: '%s' is no duration", value);
         return false;
     }
+    phase_ms = 0; /* the last --slot counts */
     at = strchr(text, '@');
     if (at) {
         *at++ = '\0';

@@ -75,7 +75,7 @@ field() { python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv
 for name in slot slot_ms recorded recorded_ms age_ms; do same "$name of no record" "$(field $name)" null; done
 same "done, never run" "$(field "done")" false
 before=$(now_ms)
-code 0 zklock once --slot 1s often true
+code 0 zklock once --slot 2s@1s --slot 1s often true
 code 0 zklock once --status often
 utc='[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z'
 prints "^/locks/often: last recorded slot $utc, at $utc, 00:0[0-9]:[0-9]{2} ago$"
