@@ -63,7 +63,7 @@ static int long_held(struct arena *a)
     int64_t end = now_ms() + 2000;
     do {
         path = (path + 1) % ARENA_PATHS;
-        int stayer = atomic_load(&a->page->stayer[path]);
+        int stayer = a->page->stayer[path];
         if (stayer > 0 && stayer <= ARENA_CONTENDERS) {
             return path;
         }
@@ -78,9 +78,9 @@ struct target {
 
 static bool aim_at_holder(struct arena *a, struct target *target)
 {
-    int path = long_held(a), stayer = path >= 0 ? atomic_load(&a->page->stayer[path]) : 0;
+    int path = long_held(a), stayer = path >= 0 ? a->page->stayer[path] : 0;
     if (stayer > 0) {
-        *target = (struct target){stayer - 1, atomic_load(&a->page->session[path])};
+        *target = (struct target){stayer - 1, a->page->session[path]};
     }
     return stayer > 0;
 }
@@ -184,7 +184,7 @@ static void start_resource(struct arena *a)
         argv[2 + i] = a->paths[i];
     }
     a->resource = spawn("chaos_resource", argv, a->page_fd);
-    if (!WITHIN(LONG, atomic_load(&a->page->ready))) {
+    if (!WITHIN(LONG, a->page->ready)) {
         complain(a, "no resource");
     }
 }
@@ -206,7 +206,7 @@ static void start_contender(struct arena *a, int number)
     for (int i = 0; i < ARENA_WORDS; i++) {
         argv[8 + i] = a->words[i];
     }
-    atomic_store(&a->page->settled[number], 0);
+    a->page->settled[number] = 0;
     c->pid = spawn("chaos_contender", argv, a->page_fd);
 }
 
@@ -253,7 +253,7 @@ static void remove_entry(struct arena *a, const char *path, const zkl_queue_entr
 int arena_holder(struct arena *a, int *path)
 {
     *path = long_held(a);
-    return *path >= 0 && all_paths[*path].exclusive ? atomic_load(&a->page->stayer[*path]) - 1 : -1;
+    return *path >= 0 && all_paths[*path].exclusive ? a->page->stayer[*path] - 1 : -1;
 }
 
 void arena_remove(struct arena *a, int path)
@@ -405,8 +405,8 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
 static void await_progress(struct arena *a)
 {
     for (int i = 0; i < ARENA_PATHS; i++) {
-        long before = atomic_load(&a->page->taken[i]);
-        if (!WITHIN(LONG, atomic_load(&a->page->taken[i]) != before)) {
+        long before = a->page->taken[i];
+        if (!WITHIN(LONG, a->page->taken[i] != before)) {
             complain(a, "a minute after the last fault a queue does not move");
             return;
         }
@@ -424,9 +424,9 @@ static void await_rest(struct arena *a)
 {
     const int64_t bound_ms = ARENA_TIMEOUT + 4 * ARENA_TICK;
     char path[HISTORY_WORD];
-    atomic_store(&a->page->calm, true);
+    a->page->calm = true;
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
-        if (!WITHIN(LONG, atomic_load(&a->page->settled[i]) == PAGE_ALL)) {
+        if (!WITHIN(LONG, a->page->settled[i] == PAGE_ALL)) {
             complain(a, "a minute after the last fault somebody is no member");
             return;
         }

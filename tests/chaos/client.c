@@ -21,10 +21,10 @@ static atomic_int callback_delay = -1; /* run_delay_open of the session's one th
 /* Of the thread that callbacks run on, which is this one. */
 static int meet_callbacks(void)
 {
-    if (atomic_load(&callback_delay) < 0) {
-        atomic_store(&callback_delay, run_delay_open());
+    if (callback_delay < 0) {
+        callback_delay = run_delay_open();
     }
-    return atomic_load(&callback_delay);
+    return callback_delay;
 }
 
 static int64_t callback_before; /* run_delay_ns when the last callback was over; its thread only */
@@ -35,14 +35,14 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     struct client *c = o->owner;
     (void)lock;
     int delay = meet_callbacks();
-    int64_t before = atomic_load(&c->cancelled_delay);
+    int64_t before = c->cancelled_delay;
     if (before >= 0) {
         object_note_starved(o, delay, before);
     }
     object_note_done(o, code, grant, err);
     c->code = code;
     c->token = grant ? grant->token : 0;
-    atomic_store(&c->completed, true);
+    c->completed = true;
     callback_before = run_delay_ns(delay);
 }
 
@@ -57,7 +57,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
     int delay = meet_callbacks();
     object_note_starved(o, delay, callback_before);
     object_note(o, HISTORY_told, NULL, 0, 0);
-    atomic_fetch_add(&c->told, 1);
+    c->told++;
     callback_before = run_delay_ns(delay);
 }
 
@@ -66,7 +66,7 @@ static void on_asked(zkl_lock *lock, void *payload)
     struct object *o = payload;
     struct client *c = o->owner;
     object_note(o, HISTORY_heard, NULL, zkl_lock_token(lock), 0);
-    atomic_store(&c->asked, true);
+    c->asked = true;
 }
 
 /* --- acquires -------------------------------------------------------------------------------------------------------- */
@@ -95,21 +95,21 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
 static int acquire_or_cancel(struct client *c, struct object *o, int64_t patience_ms)
 {
     zkl_error err;
-    int callbacks = atomic_load(&callback_delay);
-    atomic_store(&c->completed, false);
-    atomic_store(&c->cancelled_delay, -1);
+    int callbacks = callback_delay;
+    c->completed = false;
+    c->cancelled_delay = -1;
     object_note_part(o, HISTORY_acquire, 0);
     int code = object_acquire_async(o, on_done, &err);
     if (code != ZKL_OK) {
         object_note_done(o, code, NULL, &err);
         return code;
     }
-    if (!WITHIN(patience_ms, atomic_load(&c->completed))) {
-        atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
+    if (!WITHIN(patience_ms, c->completed)) {
+        c->cancelled_delay = callbacks >= 0 ? run_delay_ns(callbacks) : -1;
         if (zkl_lock_cancel(o->lock) == ZKL_OK) {
             object_note(o, HISTORY_cancel, NULL, 0, 0);
         }
-        if (!WITHIN(PATIENCE, atomic_load(&c->completed))) {
+        if (!WITHIN(PATIENCE, c->completed)) {
             fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
             exit(1); /* the history says so */
         }
@@ -170,11 +170,11 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
     bool careless = dice_once_in(&c->dice, 4), stubborn = ms > SHORT_HOLD, held = true, in_trouble = false;
     bool downgrades = o->kind == OBJECT_RWLOCK && o->takes == o->of && dice_once_in(&c->dice, 3);
     int64_t least = zkl_session_least_lease_ms(process.session) / 2;
-    int before = atomic_load(&c->told);
+    int before = c->told;
     struct ledger ledger = {.lock = o, .token = token};
     bool commits = o->kind == OBJECT_LOCK && dice_once_in(&c->dice, stubborn ? 3 : 12);
     bool gives_way = dice_once_in(&c->dice, 2);
-    atomic_store(&c->asked, false);
+    c->asked = false;
     do {
         object_write(o, token, stubborn);
         held = held && look(o);
@@ -186,15 +186,15 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
         if (commits && dice_once_in(&c->dice, 4)) {
             ledger_commit(&ledger);
         }
-        end = gives_way && atomic_load(&c->asked) ? 0 : end;
+        end = gives_way && c->asked ? 0 : end;
         in_trouble = stubborn && held && zkl_lock_remaining_ms(o->lock) < least;
-    } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&process.enough));
+    } while ((((held || careless) && now_ms() < end) || in_trouble) && !process.enough);
     if (careless) {
         object_write(o, token, stubborn);
     }
     held = held && look(o);
     /* Whoever lost is told: looked for so many times, not so long, for we may have been stopped. */
-    for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
+    for (int i = 0; !held && c->told == before && i < 5000; i++) {
         poll(NULL, 0, 1);
     }
     object_release(o, token);
@@ -262,7 +262,7 @@ void *client_run(void *client)
 {
     struct client *c = client;
     c->delay = run_delay_open();
-    while (!atomic_load(&process.enough)) {
+    while (!process.enough) {
         contend(c);
     }
     return NULL;

@@ -43,7 +43,7 @@ zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_
     options.state_payload = payload;
     do {
         code = zkl_session_open(&session, process.servers, &options, &err);
-    } while (code == ZKL_ECONNECT && !atomic_load(&process.enough));
+    } while (code == ZKL_ECONNECT && !process.enough);
     if (code != ZKL_OK && code != ZKL_ECONNECT) {
         process_give_up("session", &err);
     }
@@ -250,7 +250,7 @@ static void *run_control(void *unused)
     (void)unused;
     char name[HISTORY_WORD];
     snprintf(name, sizeof name, "%.30s.control", process.name);
-    while (!atomic_load(&process.enough)) {
+    while (!process.enough) {
         int64_t due = boot_ns() + 10 * MS;
         poll(NULL, 0, 10);
         int64_t now = boot_ns();
@@ -266,7 +266,7 @@ static void *wait_for_the_end(void *signals)
 {
     int signal;
     sigwait(signals, &signal);
-    atomic_store(&process.enough, true);
+    process.enough = true;
     return NULL;
 }
 

@@ -38,8 +38,8 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     struct guest *g = o->owner;
     (void)lock;
     object_note_done(o, code, grant, err);
-    atomic_store(&g->token, grant ? grant->token : 0);
-    atomic_store(&g->granted, code == ZKL_OK);
+    g->token = grant ? grant->token : 0;
+    g->granted = code == ZKL_OK;
 }
 
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
@@ -54,7 +54,7 @@ static void on_asked(zkl_lock *lock, void *payload)
 {
     struct guest *g = ((struct object *)payload)->owner;
     (void)lock;
-    object_note(payload, HISTORY_heard, NULL, atomic_load(&g->token), 0);
+    object_note(payload, HISTORY_heard, NULL, g->token, 0);
 }
 
 static void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
@@ -62,7 +62,7 @@ static void on_session_state(zkl_session *session, zkl_connection_state state, v
     struct visit *v = payload;
     (void)session;
     if (state == ZKL_SESSION_LOST) {
-        atomic_store(&v->lost, true);
+        v->lost = true;
     }
 }
 
@@ -93,9 +93,9 @@ static void ask(struct visit *v, int number)
 /* It says how long it is told to hold, and never that it has lost. */
 static void hold(struct guest *g, zkl_session *session)
 {
-    atomic_store(&g->session_id, zkl_session_id(session));
+    g->session_id = zkl_session_id(session);
     if (object_note_held(&g->object)) {
-        object_write(&g->object, atomic_load(&g->token), false);
+        object_write(&g->object, g->token, false);
     }
 }
 
@@ -104,12 +104,12 @@ static void stay(struct visit *v, int64_t ms)
     int64_t end = now_ms() + ms;
     do {
         for (int i = 0; i < v->count; i++) {
-            if (atomic_load(&v->guests[i].granted)) {
+            if (v->guests[i].granted) {
                 hold(&v->guests[i], v->session);
             }
         }
         poll(NULL, 0, (int)dice_below(&v->dice, 20));
-    } while (now_ms() < end && !atomic_load(&process.enough));
+    } while (now_ms() < end && !process.enough);
 }
 
 /* --- its end --------------------------------------------------------------------------------------------------------- */
@@ -183,8 +183,8 @@ static void leave(struct visit *v)
 {
     int64_t way = dice_below(&v->dice, 3);
     for (int i = 0; way == 0 && i < v->count; i++) {
-        if (atomic_load(&v->guests[i].granted)) {
-            object_release(&v->guests[i].object, atomic_load(&v->guests[i].token));
+        if (v->guests[i].granted) {
+            object_release(&v->guests[i].object, v->guests[i].token);
         }
     }
     for (int i = 0; way <= 1 && i < v->count; i++) {
@@ -193,7 +193,7 @@ static void leave(struct visit *v)
         object_free(o);
         object_note(o, HISTORY_freed, NULL, 0, 0);
     }
-    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0 && !atomic_load(&v->lost)) {
+    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0 && !v->lost) {
         look_for_remains(v);
     }
     for (int i = 0; way == 2 && i < v->count; i++) {
@@ -203,7 +203,7 @@ static void leave(struct visit *v)
 
 static void visit(struct visit *v)
 {
-    atomic_store(&v->lost, false);
+    v->lost = false;
     v->session = process_open_session(CONNECT, on_session_state, v);
     if (!v->session) {
         return;
@@ -225,7 +225,7 @@ void *guest_run(void *seed)
     if (zkl_lock_new(&v.fence, process.session, path, NULL, &err) != ZKL_OK) {
         process_give_up(path, &err);
     }
-    while (!atomic_load(&process.enough)) {
+    while (!process.enough) {
         visit(&v);
     }
     zkl_lock_free(v.fence);

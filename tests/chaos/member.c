@@ -40,11 +40,11 @@ static void on_changed(zkl_group_observer *watcher, const char *const *ids, size
 /* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. True: a moment has passed. */
 static bool stays(int64_t end, enum page_part part)
 {
-    if (atomic_load(&process.page->calm)) {
+    if (process.page->calm) {
         atomic_fetch_or(&process.page->settled[process.number], part);
     }
     poll(NULL, 0, 10);
-    return !atomic_load(&process.enough) && (atomic_load(&process.page->calm) || now_ms() < end);
+    return !process.enough && (process.page->calm || now_ms() < end);
 }
 
 static void join_and_leave(struct member *m)
@@ -68,7 +68,7 @@ void *member_run(void *seed)
         zkl_group_observe(&m.watcher, process.session, m.path, on_changed, &m, &err) != ZKL_OK) {
         process_give_up(m.path, &err);
     }
-    while (!atomic_load(&process.enough)) {
+    while (!process.enough) {
         join_and_leave(&m);
     }
     zkl_group_observer_free(m.watcher);
@@ -109,7 +109,7 @@ static void on_assigned(zkl_partition *partition, const char *name, int64_t toke
     note_piece(piece,
                &(struct history_line){
                    .at = now, .op = HISTORY_done, .result = zkl_error_name(ZKL_OK), .token = token, .lease = lease});
-    atomic_fetch_add(&piece->turn, 1);
+    piece->turn++;
 }
 
 static void on_revoked(zkl_partition *partition, const char *name, bool lost, void *payload)
@@ -117,7 +117,7 @@ static void on_revoked(zkl_partition *partition, const char *name, bool lost, vo
     struct pieces *p = payload;
     struct piece *piece = &p->all[atoi(name + 1)];
     (void)partition;
-    atomic_fetch_add(&piece->turn, 1);
+    piece->turn++;
     note_piece(piece, &(struct history_line){.op = HISTORY_release, .result = lost ? "lost" : NULL});
 }
 
@@ -127,9 +127,9 @@ static void on_revoked(zkl_partition *partition, const char *name, bool lost, vo
 static void look_at_piece(struct pieces *p, int number)
 {
     struct piece *piece = &p->all[number];
-    unsigned turn = atomic_load(&piece->turn);
+    unsigned turn = piece->turn;
     int64_t now = boot_ns();
-    if (turn % 2 == 1 && zkl_partition_owns(p->partition, p->names[number]) && atomic_load(&piece->turn) == turn) {
+    if (turn % 2 == 1 && zkl_partition_owns(p->partition, p->names[number]) && piece->turn == turn) {
         note_piece(piece, &(struct history_line){.at = now, .op = HISTORY_held, .lease = now});
     }
 }
@@ -169,7 +169,7 @@ void *pieces_run(void *seed)
 {
     struct pieces p = {.dice = *(uint64_t *)seed};
     make_partition(&p);
-    while (!atomic_load(&process.enough)) {
+    while (!process.enough) {
         zkl_error err;
         if (zkl_partition_start(p.partition, &err) != ZKL_OK) {
             process_give_up("partition", &err);

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     if (record < 0 || page == MAP_FAILED) {
         return 1;
     }
-    atomic_store(&page->ready, true);
+    page->ready = true;
     for (;;) {
         ssize_t length = recv(fd, text, sizeof text - 1, 0);
         text[length > 0 ? length : 0] = '\0';
@@ -73,8 +73,8 @@ int main(int argc, char **argv)
                                                          .token = token,
                                                          .lease = highest[i]});
         }
-        atomic_fetch_add(&page->taken[i], fresh ? 1 : 0);
-        atomic_store(&page->session[i], (long)session);
-        atomic_store(&page->stayer[i], strcmp(way, "stays") == 0 && client[0] == 'p' ? atoi(client + 1) + 1 : 0);
+        page->taken[i] += fresh ? 1 : 0;
+        page->session[i] = (long)session;
+        page->stayer[i] = strcmp(way, "stays") == 0 && client[0] == 'p' ? atoi(client + 1) + 1 : 0;
     }
 }

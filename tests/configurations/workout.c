@@ -42,10 +42,10 @@ static void *run_member(void *arg)
             fprintf(stderr, "%s: %s\n", zkl_error_name(code), err.text);
             continue;
         }
-        atomic_fetch_add(&crowd->overlaps, atomic_fetch_add(&crowd->inside, 1) > 0);
-        atomic_fetch_add(&crowd->overlaps, atomic_exchange(&crowd->last, grant.token) >= grant.token);
-        atomic_fetch_add(&crowd->grants, 1);
-        atomic_fetch_sub(&crowd->inside, 1);
+        crowd->overlaps += crowd->inside++ > 0;
+        crowd->overlaps += atomic_exchange(&crowd->last, grant.token) >= grant.token;
+        crowd->grants++;
+        crowd->inside--;
         zkl_lock_release(lock, NULL);
     }
     zkl_lock_free(lock);
@@ -64,8 +64,8 @@ static void run_crowd(const struct field *field, const char *path)
         pthread_join(members[i].thread, NULL);
         ASSERT_OK(zkl_session_close(members[i].session, SOON));
     }
-    CU_ASSERT_EQUAL(atomic_load(&crowd.overlaps), 0);
-    CU_ASSERT_EQUAL(atomic_load(&crowd.grants), CROWD * ROUNDS);
+    CU_ASSERT_EQUAL(crowd.overlaps, 0);
+    CU_ASSERT_EQUAL(crowd.grants, CROWD * ROUNDS);
 }
 
 void workout(const struct field *field, const char *path)

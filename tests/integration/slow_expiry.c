@@ -118,7 +118,7 @@ static void once(int round)
             proxy_silence(link, true);
         }
         lost = held ? 0 : lost ? lost : now;
-        after = after || !atomic_load(&q.waiters[2].done) ? after : now;
+        after = after || !q.waiters[2].done ? after : now;
     } while ((!after || !lost) && look_again(end));
     printf("\n    %2d: back when %d of %d had expired, %s; %s", round + 1, at_return, CROWD,
            granted ? "granted" : "not granted", granted && lost >= after ? "TWO HOLDERS" : "in order");

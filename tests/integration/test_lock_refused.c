@@ -28,7 +28,7 @@ static void count_warning(const zkl_log_record *record, void *payload)
 {
     struct warnings *warnings = payload;
     if (record->level == ZKL_LOG_WARN && strstr(record->text, warnings->words)) {
-        atomic_fetch_add(&warnings->count, 1);
+        warnings->count++;
     }
 }
 
@@ -65,9 +65,9 @@ TEST(test_watches_too_large)
         ASSERT_OK(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL));
     }
     ASSERT_EVENTUALLY(proxy_count(proxy, PROXY_OP_GET) >= WATCHED); /* of the holder's znodes */
-    CU_ASSERT_EQUAL(atomic_load(&warnings.count), 0);
+    CU_ASSERT_EQUAL(warnings.count, 0);
     proxy_cut(proxy);
-    ASSERT_EVENTUALLY(atomic_load(&warnings.count) == 1);
+    ASSERT_EVENTUALLY(warnings.count == 1);
     for (int i = 0; i < WATCHED; i++) {
         zkl_lock_free(wanted[i]);
         zkl_lock_free(held[i]);
@@ -117,7 +117,7 @@ TEST(test_no_descriptor)
     CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){FEW, before.rlim_max}), 0);
     proxy_cut(proxy);
     ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
-    ASSERT_EVENTUALLY(atomic_load(&named.count) == 1); /* once for each time that the connection is gone */
+    ASSERT_EVENTUALLY(named.count == 1); /* once for each time that the connection is gone */
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 500, NULL, &err), ZKL_ETIMEOUT);
     ASSERT_SAYS(err, "descriptor");
     ASSERT_SAYS(err, "ulimit -n");
@@ -125,7 +125,7 @@ TEST(test_no_descriptor)
     ASSERT_SAYS(err, "ulimit -n");
     CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
-    CU_ASSERT_EQUAL(atomic_load(&named.count), 1);
+    CU_ASSERT_EQUAL(named.count, 1);
     /* There is no connection either while the server refuses it: that is no want of descriptors. */
     zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);
     proxy_down(proxy);
@@ -140,7 +140,7 @@ TEST(test_no_descriptor)
     while (count > 0) {
         close(taken[--count]);
     }
-    CU_ASSERT_EQUAL(atomic_load(&named.count), 1);
+    CU_ASSERT_EQUAL(named.count, 1);
 }
 
 TESTS_ON_ONE_SERVER("lock refused")

@@ -23,7 +23,7 @@ struct slow {
 static void *run_slow(void *arg)
 {
     struct slow *slow = arg;
-    while (!atomic_load(&slow->stop)) {
+    while (!slow->stop) {
         int64_t began = boot_ns();
         poll(NULL, 0, RUNS);
         int64_t ran = boot_ns() - began, most = STOPPED_MOST * MS;
@@ -45,7 +45,7 @@ static void slow_down(struct slow *slow)
 
 static void speed_up(struct slow *slow)
 {
-    atomic_store(&slow->stop, true);
+    slow->stop = true;
     pthread_join(slow->thread, NULL);
 }
 
@@ -68,7 +68,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     struct count *count = payload;
     (void)lock;
-    atomic_fetch_add(&count->lost, state == ZKL_STATE_LOST);
+    count->lost += state == ZKL_STATE_LOST;
 }
 
 static struct count heard;
@@ -89,7 +89,7 @@ static void ask_for_many(zkl_lock **locks, int count, zkl_session *session, int6
 /* Granted or refused. */
 static void await_ends(int count, int64_t timeout_ms)
 {
-    (void)WITHIN(timeout_ms, atomic_load(&heard.granted) + atomic_load(&heard.refused) >= count);
+    (void)WITHIN(timeout_ms, heard.granted + heard.refused >= count);
 }
 
 /* ms for all of them, one after the other. */
@@ -121,23 +121,23 @@ static bool many_on_a_slow_server(void)
     int64_t alone = acquire_few(other, "alone"), began = now_ms();
     ask_for_many(locks, count, session, timeout_ms);
     await_ends(count / 10, timeout_ms);
-    int before = atomic_load(&heard.granted);
+    int before = heard.granted;
     int64_t beside = acquire_few(other, "beside");
-    int after = atomic_load(&heard.granted);
+    int after = heard.granted;
     await_ends(count, timeout_ms);
     int64_t took = now_ms() - began;
     speed_up(&slow);
     printf(
         "%d granted in %lld ms, %d lost (the server ran for %.0f %% of the time); %d of another session took %lld ms, "
         "without them %lld ms (%d to %d); ",
-        atomic_load(&heard.granted), (long long)took, atomic_load(&heard.lost),
+        heard.granted, (long long)took, heard.lost,
         100.0 * (double)slow.ran_ns / (double)(slow.ran_ns + slow.stopped_ns), FEW, (long long)beside, (long long)alone,
         before, after);
     bool beside_them = slow.stopped_ns > slow.ran_ns && after < count && beside <= RATIO * alone;
     for (int i = 0; i < count; i++) {
         held += zkl_lock_is_held(locks[i]);
     }
-    bool well = beside_them && held == count && atomic_load(&heard.lost) == 0;
+    bool well = beside_them && held == count && heard.lost == 0;
     ASSERT_OK(zkl_session_close(session, timeout_ms));
     for (int i = 0; i < count; i++) {
         zkl_lock_free(locks[i]);

@@ -66,7 +66,7 @@ static struct {
 static void *use_mutex(void *arg)
 {
     (void)arg;
-    while (!atomic_load(&control.over)) {
+    while (!control.over) {
         pthread_mutex_lock(&control.mutex);
         for (int64_t end = clock_ns(CLOCK_MONOTONIC) + 20000; clock_ns(CLOCK_MONOTONIC) < end;) {
         }
@@ -133,7 +133,7 @@ static void begin_measuring(void)
 {
     memset(costs, 0, sizeof costs);
     control.cost.ran = control.cost.slept = control.cost.calls = 0;
-    atomic_store(&control.over, false);
+    control.over = false;
     run_delay = run_delay_open();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&control.thread, NULL, use_mutex, NULL), 0);
 }
@@ -141,7 +141,7 @@ static void begin_measuring(void)
 static bool end_measuring(void)
 {
     bool short_ones = judge();
-    atomic_store(&control.over, true);
+    control.over = true;
     pthread_join(control.thread, NULL);
     close(run_delay);
     return short_ones;

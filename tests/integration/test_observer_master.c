@@ -83,7 +83,7 @@ static void stall_once(int round)
     relay_hold(false);
     poll(NULL, 0, 50); /* what was kept is answered */
     waiter_start(&first, lock, ZKL_WAIT_FOREVER);
-    (void)WITHIN(400, atomic_load(&first.done));
+    (void)WITHIN(400, first.done);
     ensemble_freeze(server, master);
     waiter_start(&second, next, ZKL_WAIT_FOREVER);
 
@@ -98,7 +98,7 @@ static void stall_once(int round)
             (void)zkl_lock_release(lock,
                                    NULL); /* its session may live, behind another follower: then its znode stands */
         }
-    } while ((!atomic_load(&second.done) || zkl_lock_is_held(lock)) && look_again(end));
+    } while ((!second.done || zkl_lock_is_held(lock)) && look_again(end));
     ASSERT_OK(waiter_end(&second));
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
     int64_t next_granted = second.began_ns + second.grant.queued_ms * MS;

@@ -61,7 +61,7 @@ TEST(test_all_restarted)
     ASSERT_EVENTUALLY(zkl_lock_state(q.locks[0]) != ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(zkl_lock_state(q.locks[0]), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_lock_token(q.locks[0]), token);
-    CU_ASSERT_FALSE(atomic_load(&q.waiters[1].done));
+    CU_ASSERT_FALSE(q.waiters[1].done);
     ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
     ASSERT_OK(waiter_end(&q.waiters[1]));
     CU_ASSERT(q.waiters[1].grant.token > token);

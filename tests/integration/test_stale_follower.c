@@ -36,7 +36,7 @@ static bool stays_calm(struct queue_of *q, int64_t ms, int64_t *least)
     do {
         int64_t left = zkl_lock_remaining_ms(q->locks[0]);
         *least = left < *least ? left : *least;
-        calm = calm && zkl_lock_state(q->locks[0]) == ZKL_STATE_HELD && !atomic_load(&q->waiters[1].done);
+        calm = calm && zkl_lock_state(q->locks[0]) == ZKL_STATE_HELD && !q->waiters[1].done;
     } while (look_again(end));
     return calm && heard_when(&q->heard, ZKL_STATE_JEOPARDY, 0) == 0 && heard_when(&q->heard, ZKL_STATE_LOST, 0) == 0;
 }
@@ -90,8 +90,8 @@ static struct times watch_it_happen(struct queue_of *q)
         int64_t now = boot_ns();
         t.held = held ? before : t.held;
         t.lost = t.lost || held ? t.lost : now;
-    } while ((!atomic_load(&next->done) || !t.lost) && look_again(end));
-    CU_ASSERT_FATAL(atomic_load(&next->done));
+    } while ((!next->done || !t.lost) && look_again(end));
+    CU_ASSERT_FATAL(next->done);
     ASSERT_OK(waiter_end(next));
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
     t.granted = next->began_ns + next->grant.queued_ms * MS;

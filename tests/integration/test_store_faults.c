@@ -105,7 +105,7 @@ static void *load_run(void *arg)
     struct zkl__op parts[] = {op_check("/", -1), op_check("/", -1)};
     struct zkl__op ops[] = {op_check("/", -1), op_read(ZKL__OP_EXISTS, "/", false), op_multi(parts, 2),
                             op_read(ZKL__OP_CHILDREN, "/", true), op_read(ZKL__OP_GET, "/", true)};
-    for (unsigned i = 0; !atomic_load(&load->stop); i++) {
+    for (unsigned i = 0; !load->stop; i++) {
         uint64_t id = recorder_submit(load->r, &ops[i % 5], NULL);
         if (id == 0) {
             (void)look_again(0);
@@ -131,7 +131,7 @@ TEST(test_cuts_under_load)
         proxy_cut(proxy);
         CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(load.r, RECORD_CONNECTED, i, SOON));
     }
-    atomic_store(&load.stop, true);
+    load.stop = true;
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(recorder_rc(load.r, op_check("/", -1)), ZKL__RC_OK);
     check_answers(load.r, load.sent + 1);
@@ -160,7 +160,7 @@ TEST(test_expiry_under_load)
     proxy_refuse(proxy, false);
     const struct record *end = recorder_nth(load.r, RECORD_EXPIRED, 0, SOON);
     CU_ASSERT(end && end->end == ZKL__END_EXPIRED);
-    atomic_store(&load.stop, true);
+    load.stop = true;
     pthread_join(thread, NULL);
     struct zkl__op check = op_check("/", -1);
     int code = ZKL_OK;

@@ -33,7 +33,7 @@ zkl_lock *access_make(const struct access_kind *kind, zkl_session *session, cons
     const struct handle_recipe *recipe = kind->recipe;
     options.acl = acl;
     if (!recipe) {
-        bool write = atomic_fetch_add(&times, 1) % 2 == 0;
+        bool write = times++ % 2 == 0;
         recipe = &handle_recipes[write ? ZKL_RECIPE_WRITE_LOCK : ZKL_RECIPE_READ_LOCK];
     }
     return handle_make(recipe, session, path, &options);

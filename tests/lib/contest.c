@@ -65,7 +65,7 @@ static void *run_waiter(void *arg)
     waiter->began_ns = boot_ns();
     waiter->code = zkl_lock_acquire(waiter->lock, waiter->timeout_ms, &waiter->grant, &waiter->err);
     waiter->ended_ns = boot_ns();
-    atomic_store(&waiter->done, true);
+    waiter->done = true;
     return NULL;
 }
 
@@ -81,7 +81,7 @@ void waiter_start(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
 void waiter_queue(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
 {
     waiter_start(waiter, lock, timeout_ms);
-    if (!EVENTUALLY(zkl_lock_node(lock, NULL, 0) > 0 || atomic_load(&waiter->done))) {
+    if (!EVENTUALLY(zkl_lock_node(lock, NULL, 0) > 0 || waiter->done)) {
         fprintf(stderr, "waiter: no znode\n");
         abort();
     }
@@ -111,8 +111,8 @@ static void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
 
 int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms)
 {
-    (void)WITHIN(timeout_ms, atomic_load(&heard->first_ns[state]) > 0);
-    return atomic_load(&heard->first_ns[state]);
+    (void)WITHIN(timeout_ms, heard->first_ns[state] > 0);
+    return heard->first_ns[state];
 }
 
 /* --- the queue ------------------------------------------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ void queue_drain(struct queue_of *q)
     CU_ASSERT(zkl_lock_is_held(q->locks[0]));
     for (int i = 1; i < q->count; i++) {
         int64_t last = zkl_lock_token(q->locks[i - 1]);
-        CU_ASSERT(!atomic_load(&q->waiters[i].done));
+        CU_ASSERT(!q->waiters[i].done);
         ASSERT_OK(zkl_lock_release(q->locks[i - 1], NULL));
         ASSERT_OK(waiter_end(&q->waiters[i]));
         CU_ASSERT(zkl_lock_is_held(q->locks[i]));

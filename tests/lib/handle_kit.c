@@ -16,7 +16,7 @@ static int make_multilock(zkl_lock **out, zkl_session *session, const char *path
     static atomic_uint times;
     char other[256];
     snprintf(other, sizeof other, "%s-other", path);
-    bool swapped = atomic_fetch_add(&times, 1) % 2 == 1;
+    bool swapped = times++ % 2 == 1;
     const char *const paths[] = {swapped ? other : path, swapped ? path : other};
     return zkl_multilock_new(out, session, paths, 2, options, err);
 }
@@ -109,15 +109,15 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     struct outcome *outcome = payload;
     (void)lock, (void)err;
     CU_ASSERT_EQUAL(grant != NULL, code == ZKL_OK);
-    atomic_store(&outcome->code, code);
-    atomic_fetch_add(&outcome->times, 1);
+    outcome->code = code;
+    outcome->times++;
 }
 
 static int completed(struct outcome *outcome)
 {
-    ASSERT_EVENTUALLY(atomic_load(&outcome->times) > 0);
-    CU_ASSERT_EQUAL(atomic_load(&outcome->times), 1);
-    return atomic_load(&outcome->code);
+    ASSERT_EVENTUALLY(outcome->times > 0);
+    CU_ASSERT_EQUAL(outcome->times, 1);
+    return outcome->code;
 }
 
 /* The rival waits and is cancelled, then waits and is granted. */

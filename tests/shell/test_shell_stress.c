@@ -52,7 +52,7 @@ static const char *const paths[PATHS] = {"/stress/a", "/stress/deep/b"};
 static void wonder(const char *what, int code)
 {
     fprintf(stderr, "%s: %s\n", what, zkl_error_name(code));
-    atomic_fetch_add(&stage.strange, 1);
+    stage.strange++;
 }
 
 /* Whether an acquire may end so. */
@@ -60,7 +60,7 @@ static void expect(int code)
 {
     switch (code) {
     case ZKL_OK:
-        atomic_fetch_add(&stage.grants, 1);
+        stage.grants++;
         break;
     case ZKL_ETIMEOUT:
     case ZKL_EBUSY:
@@ -77,7 +77,7 @@ static void expect(int code)
 
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    uint64_t dice = stage.seed ^ (uint64_t)atomic_fetch_add(&stage.completed, 1);
+    uint64_t dice = stage.seed ^ (uint64_t)stage.completed++;
     (void)err;
     (void)payload;
     expect(code);
@@ -91,7 +91,7 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 
 static void on_change(zkl_lock *lock, zkl_state state, void *payload)
 {
-    uint64_t dice = stage.seed ^ (uint64_t)state ^ (uint64_t)atomic_load(&stage.completed);
+    uint64_t dice = stage.seed ^ (uint64_t)state ^ (uint64_t)stage.completed;
     (void)payload;
     if (zkl_lock_token(lock) < 0) {
         wonder("token in a callback", (int)state);
@@ -106,7 +106,7 @@ static void on_session_change(zkl_session *session, zkl_connection_state state, 
     (void)session;
     (void)payload;
     if (state == ZKL_SESSION_LOST) {
-        atomic_fetch_add(&stage.expiries, 1);
+        stage.expiries++;
     }
 }
 
@@ -141,10 +141,10 @@ static zkl_lock *private_lock(struct side *side, uint64_t *dice)
 static void acquire_async_of(zkl_lock *lock, uint64_t *dice)
 {
     int64_t timeout_ms = dice_once_in(dice, 3) ? ZKL_WAIT_FOREVER : dice_below(dice, 20);
-    atomic_fetch_add(&stage.accepted, 1);
+    stage.accepted++;
     int code = zkl_lock_acquire_async(lock, timeout_ms, on_done, NULL, NULL);
     if (code != ZKL_OK) {
-        atomic_fetch_sub(&stage.accepted, 1);
+        stage.accepted--;
         if (code != ZKL_EDEADLK && code != ZKL_ECLOSED && code != ZKL_ELOST) { /* lost: held again, recursively */
             wonder("asynchronous acquire", code);
         }
@@ -214,10 +214,10 @@ static void be_victim(struct actor *actor, struct side *side)
     struct victim *victim = &stage.victims[actor->number];
     zkl_lock *lock = private_lock(side, &actor->dice);
     if (lock) {
-        atomic_store(&victim->returned, false);
-        atomic_store(&victim->lock, lock);
+        victim->returned = false;
+        victim->lock = lock;
         expect(zkl_lock_acquire(lock, dice_below(&actor->dice, 30), NULL, NULL));
-        atomic_store(&victim->returned, true);
+        victim->returned = true;
         zkl_lock *mine = atomic_exchange(&victim->lock, NULL);
         zkl_lock_free(mine);
     }
@@ -258,7 +258,7 @@ static void act(struct actor *actor)
 static void *run_actor(void *arg)
 {
     struct actor *actor = arg;
-    while (!atomic_load(&stage.stop)) {
+    while (!stage.stop) {
         act(actor);
     }
     return NULL;
@@ -268,10 +268,10 @@ static void *run_actor(void *arg)
 static void *run_reaper(void *arg)
 {
     struct actor *actor = arg;
-    while (!atomic_load(&stage.stop)) {
+    while (!stage.stop) {
         struct victim *victim = &stage.victims[dice_below(&actor->dice, ACTORS)];
         zkl_lock *lock = atomic_exchange(&victim->lock, NULL);
-        while (lock && zkl_lock_state(lock) == ZKL_STATE_IDLE && !atomic_load(&victim->returned)) {
+        while (lock && zkl_lock_state(lock) == ZKL_STATE_IDLE && !victim->returned) {
             sched_yield();
         }
         zkl_lock_free(lock);
@@ -321,7 +321,7 @@ static void harm(int64_t id, uint64_t *dice)
 static void *run_nemesis(void *arg)
 {
     struct actor *actor = arg;
-    while (!atomic_load(&stage.stop)) {
+    while (!stage.stop) {
         int64_t id = id_of(&stage.sides[dice_below(&actor->dice, SIDES)]);
         harm(id, &actor->dice);
         poll(NULL, 0, (int)dice_below(&actor->dice, 6));
@@ -375,7 +375,7 @@ static void run_round(uint64_t seed, zkl_heap *heap)
     struct actor actors[ACTORS + 2];
     uint64_t dice = seed;
     stage.seed = seed;
-    atomic_store(&stage.stop, false);
+    stage.stop = false;
     for (int i = 0; i < SIDES; i++) {
         open_side(&stage.sides[i], heap, &dice);
     }
@@ -392,7 +392,7 @@ static void run_round(uint64_t seed, zkl_heap *heap)
         close_side(&stage.sides[0]);
     }
     poll(NULL, 0, ROUND_MS / 2);
-    atomic_store(&stage.stop, true);
+    stage.stop = true;
     for (int i = 0; i < ACTORS + 2; i++) {
         pthread_join(actors[i].thread, NULL);
     }
@@ -421,8 +421,8 @@ TEST(test_stress)
         for (int i = 0; i < PATHS; i++) {
             ASSERT_EVENTUALLY(kit_queue(eye, paths[i]) == 0);
         }
-        CU_ASSERT_EQUAL(atomic_load(&stage.accepted), atomic_load(&stage.completed));
-        CU_ASSERT_EQUAL(atomic_load(&stage.strange), 0);
+        CU_ASSERT_EQUAL(stage.accepted, stage.completed);
+        CU_ASSERT_EQUAL(stage.strange, 0);
         if (CU_get_number_of_failures() > 0) {
             fprintf(stderr, "round with seed %llu\n", (unsigned long long)seed);
             break;
@@ -432,8 +432,8 @@ TEST(test_stress)
     ASSERT_OK(zkl_session_close(eye, 10000));
     CU_ASSERT_EQUAL(test_heap_live(&stage.heap), 0);
     printf("%llu rounds, %ld grants, %ld asynchronous acquires, %ld expiries; ", (unsigned long long)(seed - first),
-           atomic_load(&stage.grants), atomic_load(&stage.completed), atomic_load(&stage.expiries));
-    CU_ASSERT(atomic_load(&stage.grants) > 0 && atomic_load(&stage.expiries) > 0);
+           stage.grants, stage.completed, stage.expiries);
+    CU_ASSERT(stage.grants > 0 && stage.expiries > 0);
 }
 
 TESTS("shell stress")

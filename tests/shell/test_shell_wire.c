@@ -33,7 +33,7 @@ static bool right(const struct play *play, bool so, const char *what, int code)
     static const char *const fates[] = {"serve", "cut before", "cut after", "expire before", "expire after", "hold"};
     if (!so) {
         fprintf(stderr, "%s request %d: %s (%s)\n", fates[play->fate], play->nth, what, zkl_error_name(code));
-        atomic_fetch_add(&wrong, 1);
+        wrong++;
     }
     return so;
 }
@@ -136,7 +136,7 @@ TEST(test_every_request)
     int plays = 0;
     if (getenv("ZKLOCK_FATE")) {
         play_one((enum proxy_fate)check_setting("ZKLOCK_FATE", 0), (int)check_setting("ZKLOCK_NTH", 1));
-        CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
+        CU_ASSERT_EQUAL(wrong, 0);
         return;
     }
     for (int fate = 1; fate < PROXY_FATES; fate++) {
@@ -148,7 +148,7 @@ TEST(test_every_request)
         CU_ASSERT(players[fate].plays < NTH_MAX);
         plays += players[fate].plays;
     }
-    CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
+    CU_ASSERT_EQUAL(wrong, 0);
     printf("%d plays; ", plays);
 }
 
@@ -165,10 +165,10 @@ static enum proxy_fate fate_by_chance(void *payload, int nth, int type)
     (void)payload;
     (void)nth;
     (void)type;
-    if (atomic_load(&chance.off) || !dice_once_in(&chance.dice, 40)) {
+    if (chance.off || !dice_once_in(&chance.dice, 40)) {
         return PROXY_SERVE;
     }
-    atomic_fetch_add(&chance.faults, 1);
+    chance.faults++;
     return (enum proxy_fate)dice_between(&chance.dice, 1, PROXY_FATES - 1);
 }
 
@@ -184,9 +184,9 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
     (void)grant;
     (void)err;
     (void)payload;
-    atomic_fetch_add(&chance.completed, 1);
+    chance.completed++;
     if (code == ZKL_OK) {
-        atomic_fetch_add(&chance.grants, 1);
+        chance.grants++;
         zkl_lock_release(lock, NULL);
     }
 }
@@ -199,16 +199,16 @@ static void *run_contender(void *arg)
         zkl_lock *lock;
         options.release_timeout_ms = dice_once_in(&c->dice, 2) ? 0 : 50;
         if (zkl_lock_new(&lock, c->session, PATH, &options, NULL) != ZKL_OK) {
-            atomic_fetch_add(&wrong, 1);
+            wrong++;
             break;
         }
         if (dice_once_in(&c->dice, 3)) {
-            atomic_fetch_add(&chance.accepted, 1);
+            chance.accepted++;
             zkl_lock_acquire_async(lock, dice_below(&c->dice, 200), on_acquired, NULL, NULL);
             poll(NULL, 0, (int)dice_below(&c->dice, 20));
             zkl_lock_cancel(lock);
         } else if (zkl_lock_acquire(lock, dice_below(&c->dice, 300), NULL, NULL) == ZKL_OK) {
-            atomic_fetch_add(&chance.grants, 1);
+            chance.grants++;
             if (dice_once_in(&c->dice, 2)) {
                 zkl_lock_release(lock, NULL);
             }
@@ -238,18 +238,17 @@ TEST(test_by_chance)
     for (int i = 0; i < 6; i++) {
         pthread_join(contenders[i].thread, NULL);
     }
-    atomic_store(&chance.off, true);
+    chance.off = true;
     CU_ASSERT(queue_becomes(eye, PATH, 0)); /* without a close: every place was given back */
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(zkl_session_close(sessions[i], SOON));
     }
-    printf("%ld grants, %ld faults in %d requests; ", atomic_load(&chance.grants), atomic_load(&chance.faults),
-           proxy_requests(proxy));
+    printf("%ld grants, %ld faults in %d requests; ", chance.grants, chance.faults, proxy_requests(proxy));
     proxy_stop(proxy);
     recorder_free(eye);
-    CU_ASSERT_EQUAL(atomic_load(&chance.accepted), atomic_load(&chance.completed));
-    CU_ASSERT(atomic_load(&chance.grants) > 0 && atomic_load(&chance.faults) > 0);
-    CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
+    CU_ASSERT_EQUAL(chance.accepted, chance.completed);
+    CU_ASSERT(chance.grants > 0 && chance.faults > 0);
+    CU_ASSERT_EQUAL(wrong, 0);
 }
 
 /* --- lies ------------------------------------------------------------------------------------------------------------ */
@@ -260,7 +259,7 @@ static enum proxy_fate fate_of_lists(void *payload, int nth, int type)
 {
     (void)payload;
     (void)nth;
-    return type == PROXY_OP_CHILDREN && atomic_load(&lying) ? PROXY_LIE : PROXY_SERVE;
+    return type == PROXY_OP_CHILDREN && lying ? PROXY_LIE : PROXY_SERVE;
 }
 
 /* One name more than it has, as much as is left when the stat is cut off, which would be read as names. */
@@ -278,7 +277,7 @@ static void on_members(zkl_group_observer *watcher, const char *const *ids, size
     atomic_int *told = payload;
     (void)watcher;
     for (size_t i = 0; i < count; i++) {
-        atomic_fetch_add(told, strcmp(ids[i], "a") == 0);
+        *told += strcmp(ids[i], "a") == 0;
     }
 }
 
@@ -308,13 +307,13 @@ TEST(test_a_count_too_high)
     zkl_session *session = lasting_at(proxy_address(proxy));
     ASSERT_OK(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL));
     ASSERT_OK(zkl_group_join(group, SOON, NULL));
-    atomic_store(&lying, true);
+    lying = true;
     ASSERT_OK(zkl_group_observe(&watcher, session, "/wire/group", on_members, &told, NULL));
     list_everything(session);
-    CU_ASSERT_EQUAL(atomic_load(&told), 0);
-    atomic_store(&lying, false);
+    CU_ASSERT_EQUAL(told, 0);
+    lying = false;
     contest_once(session, PATH);
-    ASSERT_EVENTUALLY(atomic_load(&told) > 0);
+    ASSERT_EVENTUALLY(told > 0);
     zkl_group_observer_free(watcher);
     zkl_group_free(group);
     close_at(session, proxy);
@@ -417,7 +416,7 @@ TEST(test_a_server_of_3_4)
     zkl_double_barrier_free(barrier);
     unsupported("a barrier", zkl_barrier_set(session, "/3.4/simple", SOON, &err), &err);
     close_at(session, proxy);
-    CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
+    CU_ASSERT_EQUAL(wrong, 0);
 }
 
 /* 3.5.0: directories become persistent, and a lock is handed over as ever. Then a server that cannot take a watch down. */

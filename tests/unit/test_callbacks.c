@@ -402,7 +402,7 @@ static struct {
 static void run_late(void *owner)
 {
     (void)owner;
-    atomic_store(&end.has_run, true);
+    end.has_run = true;
 }
 
 static void *post_and_finish(void *arg)
@@ -443,9 +443,9 @@ TEST(test_a_callback_that_the_thread_did_not_see)
     pthread_mutex_lock(&end.mutex);
     ASSERT_OK_FATAL(zkl__callbacks_want(&end.callbacks));
     pthread_mutex_unlock(&end.mutex);
-    atomic_store(&end.is_between, true);
+    end.is_between = true;
     zkl__callbacks_stop(&end.callbacks);
-    ASSERT_EVENTUALLY_FATAL(atomic_load(&end.has_run));
+    ASSERT_EVENTUALLY_FATAL(end.has_run);
     pthread_join(end.poster, NULL);
     zkl__callbacks_deinit(&end.callbacks);
 }

@@ -186,7 +186,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_the_functions_of_a_partition)
 /* It has the mutex nearly all of the time. */
 static void *use_the_registry(void *ends)
 {
-    while (!atomic_load((atomic_bool *)ends)) {
+    while (!*(atomic_bool *)ends) {
         pthread_mutex_lock(&zkl__memory_registry.mutex);
         for (int64_t until = now_ms() + 2; now_ms() < until;) {
         }
@@ -213,7 +213,7 @@ TEST(test_a_session_of_the_child)
         }
         kit_await(child);
     }
-    atomic_store(&ends, true);
+    ends = true;
     pthread_join(thread, NULL);
     kit_close(one);
 }

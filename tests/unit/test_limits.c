@@ -13,9 +13,9 @@ static atomic_bool refuse_on; /* and all behind it */
 
 static bool is_refused(void)
 {
-    long number = atomic_fetch_add(&asked, 1) + 1, at = atomic_load(&refuse_at);
-    bool yes = at > 0 && (number == at || (number > at && atomic_load(&refuse_on)));
-    atomic_fetch_add(&refused, yes);
+    long number = asked++ + 1, at = refuse_at;
+    bool yes = at > 0 && (number == at || (number > at && refuse_on));
+    refused += yes;
     return yes;
 }
 
@@ -80,13 +80,13 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
     ASSERT_OK(life(callbacks)); /* what the C library keeps for good is there */
     size_t descriptors = kit_entries("/proc/self/fd"), threads = kit_entries("/proc/self/task");
     for (long nth = 1; more && nth < 50; nth++) {
-        atomic_store(&asked, 0);
-        atomic_store(&refused, 0);
-        atomic_store(&refuse_on, on);
-        atomic_store(&refuse_at, nth);
+        asked = 0;
+        refused = 0;
+        refuse_on = on;
+        refuse_at = nth;
         int code = life(callbacks);
-        atomic_store(&refuse_at, 0);
-        more = atomic_load(&refused) > 0;
+        refuse_at = 0;
+        more = refused > 0;
         CU_ASSERT_EQUAL(code, more ? ZKL_ELIMIT : ZKL_OK);
         CU_ASSERT_EQUAL(kit_entries("/proc/self/fd"), descriptors);
         /* a thread that was joined may still be listed when they were first counted */

@@ -208,8 +208,10 @@ TEST(test_close_without_stop)
 
 static struct inside {
     zkl_session *session;
-    size_t assigned, revoked; /* read when no callback can run any more, or by atomics */
-    bool frees, held, done;
+    size_t assigned;
+    atomic_size_t revoked;
+    bool frees, held;
+    atomic_bool done;
 } inside;
 
 static void inside_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
@@ -223,7 +225,7 @@ static void inside_assigned(zkl_partition *partition, const char *piece, int64_t
         zkl_partition_stop(partition, NULL);
     }
     if (inside.assigned == 3) {
-        __atomic_store_n(&inside.done, true, __ATOMIC_RELEASE);
+        inside.done = true;
     }
 }
 
@@ -242,7 +244,7 @@ static void inside_revoked(zkl_partition *partition, const char *piece, bool los
     CU_ASSERT_FALSE(zkl_partition_owns(partition, piece));
     CU_ASSERT(!inside.frees || zkl_partition_start(partition, NULL) == ZKL_ECANCELED);
     CU_ASSERT(!inside.frees || zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL) == ZKL_ECANCELED);
-    __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
+    inside.revoked++;
 }
 
 static zkl_partition *start_inside(zkl_partition_assigned_fn assigned_fn, bool frees)
@@ -259,9 +261,9 @@ TEST(test_stop_and_free_from_a_callback)
 {
     for (int frees = 0; frees < 2; frees++) {
         zkl_partition *partition = start_inside(inside_assigned, frees);
-        ASSERT_EVENTUALLY(__atomic_load_n(&inside.done, __ATOMIC_ACQUIRE));
+        ASSERT_EVENTUALLY(inside.done);
         /* the one that it was called from is told when its call has returned; after free it is not */
-        ASSERT_EVENTUALLY(__atomic_load_n(&inside.revoked, __ATOMIC_ACQUIRE) == (frees ? 2 : 3));
+        ASSERT_EVENTUALLY(inside.revoked == (frees ? 2 : 3));
         ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/members") == 0);
         ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/pieces/topic-0") == 0);
         if (!frees) {
@@ -412,11 +414,11 @@ static void on_log(const zkl_log_record *record, void *payload)
     }
     if (record->level == ZKL_LOG_WARN && strncmp(record->text, "refused: ", 9) == 0) {
         bool remedy = strstr(record->text, "Let this session read, create and delete there") != NULL;
-        atomic_fetch_add(&heard.strange, !remedy || strncmp(record->path, PATH "/", 6) != 0);
+        heard.strange += !remedy || strncmp(record->path, PATH "/", 6) != 0;
         snprintf(heard.path, sizeof heard.path, "%s", record->path);
-        atomic_fetch_add(&heard.refused, 1);
+        heard.refused++;
     } else {
-        atomic_fetch_add(&heard.taken, record->level == ZKL_LOG_INFO);
+        heard.taken += record->level == ZKL_LOG_INFO;
     }
 }
 
@@ -450,13 +452,13 @@ static void refuse_at(const char *path, int places)
     /* At 0, 100, 300, 700 and 1500 ms, and once or twice more when the membership is told: not all at once. */
     ASSERT_EVENTUALLY(failures(workers[0].session) >= 5 * (uint64_t)places);
     CU_ASSERT(now_ms() - begin >= 100);
-    CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
+    CU_ASSERT_EQUAL(heard.refused, places);
     CU_ASSERT_EQUAL(workers[0].assigned, 0);
     kit_must_write(ZKL__OP_DELETE, path, NULL, NULL);
     ASSERT_EVENTUALLY(owned_by(0) == 3);
-    ASSERT_EVENTUALLY(atomic_load(&heard.taken) == places);
-    CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
-    CU_ASSERT_EQUAL(atomic_load(&heard.strange), 0);
+    ASSERT_EVENTUALLY(heard.taken == places);
+    CU_ASSERT_EQUAL(heard.refused, places);
+    CU_ASSERT_EQUAL(heard.strange, 0);
     fire(0);
     kit_close(keeper);
 }

@@ -57,8 +57,8 @@ static struct mailbox unread = MAILBOX_INIT;
 static void on_done(int code, const zkl_error *err, void *payload)
 {
     (void)err, (void)payload;
-    atomic_store(&last_code, code);
-    atomic_fetch_add(&completions, 1);
+    last_code = code;
+    completions++;
 }
 
 static void on_acquire(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -263,11 +263,11 @@ static bool connected(zkl_session *session)
 /* Calls it, waits for the completion if there is to be one, and returns the code of that. */
 static int64_t call_to_its_end(const struct row *row, struct things *t, zkl_error *err)
 {
-    int before = atomic_load(&completions);
+    int before = completions;
     int64_t code = row->call(t, 0, err);
     if (code == ZKL_OK && is_async(row) && (t->closes || !strstr(row->name, "close"))) {
-        ASSERT_EVENTUALLY(atomic_load(&completions) > before);
-        code = atomic_load(&last_code);
+        ASSERT_EVENTUALLY(completions > before);
+        code = last_code;
     }
     return code;
 }
@@ -396,9 +396,9 @@ TEST(test_from_callbacks)
         t.ms = 30000;
         zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
         memset(codes_inside, 0, sizeof codes_inside);
-        int before = atomic_load(&completions);
+        int before = completions;
         ASSERT_OK(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL));
-        ASSERT_EVENTUALLY((zkl_session_dispatch(t.session), atomic_load(&completions) > before));
+        ASSERT_EVENTUALLY((zkl_session_dispatch(t.session), completions > before));
         for (int i = 0; i < ROWS; i++) {
             if (codes_inside[i] != codes_outside[i]) {
                 printf("(%s: %d, not %d) ", rows[i].name, (int)codes_inside[i], (int)codes_outside[i]);
@@ -672,7 +672,7 @@ static void on_stopped(int code, const zkl_error *err, void *payload)
 {
     (void)err;
     CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
-    atomic_store((atomic_bool *)payload, true);
+    *(atomic_bool *)payload = true;
 }
 
 static void end_in(const struct row *row, enum way way)
@@ -681,7 +681,7 @@ static void end_in(const struct row *row, enum way way)
     zkl_stop stop = ZKL_STOP_INIT;
     atomic_bool stopped = false;
     keeper = kit_open(NULL);
-    int before = atomic_load(&completions), code;
+    int before = completions, code;
     bool begun = begin_delayed(row, &t, &stop, way == TIMEOUT ? 20 : 60000);
     if (begun) {
         bool goes_on = way == STOP && ends_something(row);
@@ -696,20 +696,20 @@ static void end_in(const struct row *row, enum way way)
         } else if (way == CLOSE) {
             zkl_session_close(t.session, 10);
         }
-        bool over = atomic_load(&completions) > before;
+        bool over = completions > before;
         CU_ASSERT(way != CLOSE || over); /* before the close returned */
         if (goes_on) {
-            ASSERT_EVENTUALLY(atomic_load(&stopped));
+            ASSERT_EVENTUALLY(stopped);
         }
         if (goes_on || (way == FREE && !over)) { /* the session's own goes on */
             ASSERT_OK(zkl_testing_delay(t.session, false, NULL));
-            ASSERT_EVENTUALLY(atomic_load(&completions) > before);
-            code = atomic_load(&last_code);
+            ASSERT_EVENTUALLY(completions > before);
+            code = last_code;
             CU_ASSERT(code == ZKL_OK || (way == FREE && (code == ZKL_ENOENT || is_refused_idle(code))));
         } else {
-            ASSERT_EVENTUALLY(atomic_load(&completions) > before);
-            if (!is_right(row, way, atomic_load(&last_code))) {
-                printf("(%s, way %d: %d) ", row->name, (int)way, atomic_load(&last_code));
+            ASSERT_EVENTUALLY(completions > before);
+            if (!is_right(row, way, last_code)) {
+                printf("(%s, way %d: %d) ", row->name, (int)way, last_code);
                 CU_FAIL("another code");
             }
         }
@@ -722,7 +722,7 @@ static void end_in(const struct row *row, enum way way)
     }
     clean_up();
     ASSERT_EVENTUALLY(nothing_left());
-    CU_ASSERT(atomic_load(&completions) <= before + 1);
+    CU_ASSERT(completions <= before + 1);
     if (way != CLOSE || !begun) {
         kit_close(t.session);
     }
@@ -751,13 +751,13 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
         hold_all(&t);
     }
     t.ms = 10000;
-    int before = atomic_load(&completions);
+    int before = completions;
     ASSERT_OK(zkl__memory_break(zkl_session_id(t.session), whole, applied, !applied));
     int64_t code = row->call(&t, 0, NULL);
     if (code == ZKL_OK) {
         ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL)); /* somebody may wait for that */
-        ASSERT_EVENTUALLY(connected(t.session) && atomic_load(&completions) > before);
-        code = atomic_load(&last_code);
+        ASSERT_EVENTUALLY(connected(t.session) && completions > before);
+        code = last_code;
         bool once = strstr(row->name, "commit") || strstr(row->name, "revoke");
         if (code != ZKL_OK && code != ZKL_ENOENT && !is_refused_idle(code) && !is_refused_held(code) &&
             !(once && code == ZKL_ECONNECT)) {
@@ -798,12 +798,12 @@ static int with_every_option(struct things *t)
 static int granted_behind(struct things *t)
 {
     zkl_lock *held = kit_hold(keeper, "/n/lock", NULL);
-    int before = atomic_load(&completions);
+    int before = completions;
     int code = zkl_lock_acquire_async(t->lock, t->ms, on_acquire, NULL, NULL);
     zkl_lock_release(held, NULL);
     if (code == ZKL_OK) {
-        ASSERT_EVENTUALLY(atomic_load(&completions) > before);
-        code = atomic_load(&last_code);
+        ASSERT_EVENTUALLY(completions > before);
+        code = last_code;
     }
     kit_free(held);
     return code;

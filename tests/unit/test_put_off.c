@@ -26,10 +26,10 @@ static void *events_ctx;
 static int open_it(struct zkl__store **out, const struct zkl__store_config *config,
                    const struct zkl__store_events *of_session, void *ctx, zkl_error *err)
 {
-    for (int64_t end = now_ms() + 20000; atomic_load(&slow_to_open) && look_again(end);) {
-        atomic_store(&opening, true);
+    for (int64_t end = now_ms() + 20000; slow_to_open && look_again(end);) {
+        opening = true;
     }
-    atomic_fetch_add(&opened, 1);
+    opened++;
     events = *of_session;
     events_ctx = ctx;
     return zkl__store_memory.open(out, config, of_session, ctx, err);
@@ -47,13 +47,13 @@ int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
 
 static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    if (atomic_load(&swallows)) {
-        atomic_store(&swallowed, id);
+    if (swallows) {
+        swallowed = id;
         return ZKL_OK;
     }
-    if (atomic_load(&left) > 0) { /* in its place a write that is refused so */
+    if (left > 0) { /* in its place a write that is refused so */
         const struct zkl__op write = {.kind = ZKL__OP_SET, .dir = "/"};
-        atomic_fetch_sub(&left, 1);
+        left--;
         ASSERT_OK(zkl__memory_refuse(store->session_id, ZKL__RC_NOTAPPLIED, 1));
         return zkl__store_memory.submit(store, id, &write);
     }
@@ -67,7 +67,7 @@ static int close_it(struct zkl__store *store, int64_t timeout_ms, int64_t *again
     if (id != 0) {
         events.reply(events_ctx, id, &unknown);
     }
-    atomic_fetch_add(&closed, 1);
+    closed++;
     return zkl__store_memory.close(store, timeout_ms, again_ms);
 }
 
@@ -165,7 +165,7 @@ static uint64_t most_in(int64_t ms)
 /* One call of each way to send. */
 TEST_WITH_SESSIONS(test_few_requests)
 {
-    atomic_store(&left, SIZE_MAX);
+    left = SIZE_MAX;
     expect_few("barrier set", set);
     expect_few("barrier lift", lift);
     expect_few("queue list", list);
@@ -173,7 +173,7 @@ TEST_WITH_SESSIONS(test_few_requests)
     uint64_t sent = expect_few("group join", join);
     CU_ASSERT(sent <= most_in(took_ms) + most_in(took_ms - SECOND) + 1);
     expect_few("acquire", acquire);
-    atomic_store(&left, 0);
+    left = 0;
 }
 
 /* The session has moved, say: reads are answered. */
@@ -192,10 +192,10 @@ TEST_WITH_SESSIONS(test_few_writes)
 TEST_WITH_SESSIONS(test_done_later)
 {
     zkl_queue *queue = NULL;
-    atomic_store(&left, 3);
+    left = 3;
     ASSERT_OK(zkl_barrier_set(one, "/barrier", 20000, NULL));
     CU_ASSERT_EQUAL(left, 0);
-    atomic_store(&left, 3);
+    left = 3;
     ASSERT_OK(zkl_queue_list(&queue, one, "/", 20000, NULL));
     CU_ASSERT_EQUAL(left, 0);
     zkl_queue_free(queue);
@@ -206,10 +206,10 @@ TEST(test_replies_after_the_end)
     struct mailbox box = MAILBOX_INIT;
     one = kit_open(NULL);
     int64_t before = zkl_session_id(one);
-    atomic_store(&swallows, true);
+    swallows = true;
     ASSERT_OK(zkl_barrier_set_async(one, "/barrier", 20000, on_ended, &box, NULL));
-    ASSERT_EVENTUALLY(atomic_load(&swallowed) != 0);
-    atomic_store(&swallows, false);
+    ASSERT_EVENTUALLY(swallowed != 0);
+    swallows = false;
     kit_expire(one);
     ASSERT_EVENTUALLY_FATAL(zkl_session_id(one) != before); /* else close would not end either */
     ASSERT_OK(mailbox_code(&box, 1));
@@ -221,9 +221,9 @@ TEST(test_connected_is_reported)
 {
     struct mailbox done = MAILBOX_INIT, states = MAILBOX_INIT;
     const zkl_session_options *options = SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &states);
-    atomic_store(&connects_first, true);
+    connects_first = true;
     ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, options, on_ended, &done, NULL));
-    CU_ASSERT_FALSE(atomic_load(&connects_first));
+    CU_ASSERT_FALSE(connects_first);
     ASSERT_OK(mailbox_code(&done, 1));
     kit_close(one);
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2); /* and that it is closed */
@@ -235,14 +235,14 @@ TEST(test_closed_while_it_opens)
 {
     struct mailbox box = MAILBOX_INIT;
     one = kit_open(NULL);
-    atomic_store(&slow_to_open, true);
+    slow_to_open = true;
     kit_expire(one);
-    ASSERT_EVENTUALLY(atomic_load(&opening));
+    ASSERT_EVENTUALLY(opening);
     ASSERT_OK(zkl_session_close_async(one, 20000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    atomic_store(&slow_to_open, false);
+    slow_to_open = false;
     ASSERT_OK(mailbox_code(&box, 1));
-    CU_ASSERT_EQUAL(atomic_load(&closed), atomic_load(&opened));
+    CU_ASSERT_EQUAL(closed, opened);
 }
 
 TESTS("put_off")

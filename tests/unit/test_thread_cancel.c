@@ -20,8 +20,8 @@ static void *live(void *arg)
     struct victim *victim = arg;
     int before;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    atomic_store(&victim->ready, true);
-    while (!atomic_load(&victim->go)) {
+    victim->ready = true;
+    while (!victim->go) {
         usleep(100);
     }
     pthread_setcancelstate(before, NULL);
@@ -35,7 +35,7 @@ static void victim_start(struct victim *victim, int (*act)(struct victim *))
     victim->act = act;
     victim->code = 99;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&victim->thread, NULL, live, victim), 0);
-    ASSERT_EVENTUALLY(atomic_load(&victim->ready));
+    ASSERT_EVENTUALLY(victim->ready);
 }
 
 /* Its end was that of a cancelled thread, and not before its call had returned. */
@@ -52,7 +52,7 @@ static int victim_run(struct victim *victim, int (*act)(struct victim *))
 {
     victim_start(victim, act);
     pthread_cancel(victim->thread);
-    atomic_store(&victim->go, true);
+    victim->go = true;
     return victim_end(victim);
 }
 
@@ -66,7 +66,7 @@ TEST_WITH_SESSIONS(test_while_it_waits)
     zkl_lock *first = kit_hold(one, PATH, NULL);
     struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     victim_start(&victim, wait_for_it);
-    atomic_store(&victim.go, true);
+    victim.go = true;
     ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
     pthread_cancel(victim.thread);
     kit_release(first);

@@ -11,7 +11,7 @@ static atomic_long looks;
 static time_t jump(void)
 {
     static const time_t jumps[] = {3600, -3600, 86400, -86400 * 365, 0};
-    return jumps[(unsigned long)atomic_fetch_add(&looks, 1) % (sizeof jumps / sizeof *jumps)];
+    return jumps[(unsigned long)looks++ % (sizeof jumps / sizeof *jumps)];
 }
 
 int __real_clock_gettime(clockid_t clock, struct timespec *at);

@@ -20,7 +20,7 @@ static void on_done(int code, const zkl_error *err, void *payload)
     struct outcome *outcome = payload;
     outcome->code = code;
     outcome->err = *err;
-    atomic_store(&outcome->done, true);
+    outcome->done = true;
 }
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -34,7 +34,7 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
 static int await(struct use *use, struct outcome *outcome, int rc)
 {
     int64_t end = now_ms() + use->timeout_ms + SOON;
-    while (rc == ZKL_OK && !atomic_load(&outcome->done)) {
+    while (rc == ZKL_OK && !outcome->done) {
         if (!look_again(end)) {
             return STUCK; /* it may be completed later */
         }
@@ -160,10 +160,10 @@ static int prepare(struct use *use)
 
 /* --- what is watched --------------------------------------------------------------------------------------------------- */
 
-static void await_report(const struct use *use, const bool *reported)
+static void await_report(const struct use *use, const atomic_bool *reported)
 {
     int64_t end = now_ms() + use->briefly_ms; /* an election without a leader reports nothing */
-    while (!__atomic_load_n(reported, __ATOMIC_ACQUIRE) && look_again(end)) {
+    while (!*reported && look_again(end)) {
     }
 }
 
@@ -171,13 +171,13 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 {
     (void)observer;
     bool whole = !leader || (strlen(leader->node) > 0 && strlen(leader->value) <= leader->value_size);
-    __atomic_store_n((bool *)payload, whole, __ATOMIC_RELEASE);
+    *(atomic_bool *)payload = whole;
 }
 
 static int use_observer(struct use *use)
 {
     zkl_election_observer *observer = NULL;
-    bool reported = false;
+    atomic_bool reported = false;
     int code = zkl_election_observe(&observer, use->session, use->path, on_leader, &reported, &use->err);
     if (code == ZKL_OK) {
         await_report(use, &reported);
@@ -193,13 +193,13 @@ static void on_members(zkl_group_observer *watcher, const char *const *ids, size
     for (size_t i = 0; i < count; i++) {
         bytes += strlen(ids[i]);
     }
-    __atomic_store_n((bool *)payload, bytes < count * 256 + 1, __ATOMIC_RELEASE);
+    *(atomic_bool *)payload = bytes < count * 256 + 1;
 }
 
 static int use_group_watch(struct use *use)
 {
     zkl_group_observer *watcher = NULL;
-    bool reported = false;
+    atomic_bool reported = false;
     int code = zkl_group_observe(&watcher, use->session, use->path, on_members, &reported, &use->err);
     if (code == ZKL_OK) {
         await_report(use, &reported);
@@ -237,7 +237,7 @@ static int use_group(struct use *use)
 static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
     (void)partition;
-    __atomic_store_n((bool *)payload, piece[0] && token, __ATOMIC_RELEASE);
+    *(atomic_bool *)payload = piece[0] && token;
 }
 
 static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
@@ -253,7 +253,7 @@ static int use_partition(struct use *use)
     static const char *const pieces[] = {"a", "b", "c"};
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
     zkl_partition *partition = NULL;
-    bool assigned = false;
+    atomic_bool assigned = false;
     options.assigned_fn = on_assigned;
     options.revoked_fn = on_revoked;
     options.payload = &assigned;

@@ -178,7 +178,7 @@ static struct {
 
 static void complain(const struct scene *scene, const char *recipe, bool async, const char *what, const zkl_error *err)
 {
-    atomic_fetch_add(&all.bad, 1);
+    all.bad++;
     printf("%s%s, %s znodes in '%s' (%zu, the first '%.40s', %zu bytes): %s%s%s\n", recipe, async ? " async" : "",
            znodes[scene->znode].name, places[scene->place].name, scene->names, scene->first->text, scene->bytes, what,
            err ? ": " : "", err ? err->text : "");
@@ -283,9 +283,9 @@ static bool is_one_line(const char *text)
 static void judge(const struct scene *scene, const struct recipe *recipe, const struct use *use, int code)
 {
     const char *wrong = NULL;
-    atomic_fetch_add(&all.uses, 1);
+    all.uses++;
     if (code == ZKL_OK) {
-        atomic_fetch_add(&all.grants, 1);
+        all.grants++;
     } else if (code == STUCK) {
         wrong = "no completion";
     } else if (code == ZKL_EBUSY || code == ZKL_ETIMEOUT) {
@@ -361,10 +361,10 @@ static void *work(void *arg)
     options.tick_ms = 500;
     options.session_timeout_ms = 60000;
     if (zkl_session_open(&session, all.servers, &options, NULL) != ZKL_OK) {
-        atomic_fetch_add(&all.bad, 1);
+        all.bad++;
         return NULL;
     }
-    for (size_t i = atomic_fetch_add(&all.next, 1); i < all.count; i = atomic_fetch_add(&all.next, 1)) {
+    for (size_t i = all.next++; i < all.count; i = all.next++) {
         struct recorder *stranger = recorder_connect(all.store, all.servers);
         for (int group = 0; group < all.scenes[i].groups; group++) {
             play_group(&all.scenes[i], i, group, stranger, session);
@@ -448,10 +448,10 @@ static int sweep(const char *servers, const struct zkl__store_ops *store, size_t
     for (int i = 0; i < WORKERS; i++) {
         pthread_join(threads[i], NULL);
     }
-    printf("%zu scenes, %d uses, %d grants, %d bad, %lld ms\n", all.count, atomic_load(&all.uses),
-           atomic_load(&all.grants), atomic_load(&all.bad), (long long)(now_ms() - began));
+    printf("%zu scenes, %d uses, %d grants, %d bad, %lld ms\n", all.count, all.uses, all.grants, all.bad,
+           (long long)(now_ms() - began));
     free(all.scenes);
-    return atomic_load(&all.bad) > 0;
+    return all.bad > 0;
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ static atomic_int grants, text_bytes;
 static void on_log(const zkl_log_record *record, void *payload)
 {
     (void)payload;
-    atomic_fetch_add(&text_bytes, (int)(strlen(record->line) + strlen(record->text)));
+    text_bytes += (int)(strlen(record->line) + strlen(record->text));
 }
 
 static zkl_session *open_session(const char *servers)
@@ -44,7 +44,7 @@ static zkl_session *open_session(const char *servers)
 static void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)payload;
-    atomic_fetch_add(&text_bytes, (int)strlen(zkl_state_name(state)) + (zkl_lock_is_held(lock) ? 1 : 0));
+    text_bytes += (int)strlen(zkl_state_name(state)) + (zkl_lock_is_held(lock) ? 1 : 0);
 }
 
 static void on_revoke(zkl_lock *lock, void *payload)
@@ -59,7 +59,7 @@ static zkl_lock *make(const struct recipe *recipe, zkl_session *session)
     static atomic_int made;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
-    int number = recipe->make == zkl_lock_new ? atomic_fetch_add(&made, 1) % 3 : 0;
+    int number = recipe->make == zkl_lock_new ? made++ % 3 : 0;
     options.recover = number == 1;
     options.state_fn = on_lock_state;
     options.revoke_fn = number == 2 ? on_revoke : NULL;
@@ -154,7 +154,7 @@ static void contest_round(struct contest *c)
         c->code = acquire(c->ours, LONG_MS);
     }
     if (c->code == ZKL_OK) {
-        atomic_fetch_add(&grants, 1);
+        grants++;
         if (acquire(c->rival, 0) == ZKL_OK) {
             judge(c);
             release(c->rival);
@@ -189,7 +189,7 @@ static int use_recipe(const struct recipe *recipe, zkl_session *session, const c
     struct use use = {
         .session = session, .path = at, .timeout_ms = LONG_MS, .patience_ms = LONG_MS, .briefly_ms = 2 * SHORT_MS};
     int code = recipe_use(recipe, &use);
-    atomic_fetch_add(&text_bytes, (int)strlen(use.err.text));
+    text_bytes += (int)strlen(use.err.text);
     return code;
 }
 
@@ -212,7 +212,7 @@ static void run_recipe(const struct recipe *recipe)
     for (int i = 0; i < ROUNDS; i++) {
         bool beside = pthread_create(&rival.thread, NULL, run_rival, &rival) == 0;
         if (use_recipe(recipe, liar, rival.path) == ZKL_OK) {
-            atomic_fetch_add(&grants, 1);
+            grants++;
         }
         if (beside) {
             pthread_join(rival.thread, NULL);
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
         }
         zkl_session_close(liar, 500);
         zkl_session_close(honest, 500);
-        printf("%d grants\n", atomic_load(&grants));
+        printf("%d grants\n", grants);
         return known ? 0 : 2;
     }
     fprintf(stderr, "mutate_drivers LIAR HONEST PATH RECIPE...\n");
