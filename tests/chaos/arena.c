@@ -1,21 +1,16 @@
 #include "arena.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "contest.h"
 #include "dice.h"
 #include "store_client.h"
-#include "wait.h"
 
 #define LONG 60000 /* ms */
 

@@ -2,11 +2,7 @@
  * for that long; then the judge. Without KIND: lists them. Exit: 0 nothing found, 1 something, 77 nothing could be tried.
  *
  * ZKLOCK_CHAOS_KEEP: the histories stay (they do when something was found; where is printed). */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "arena.h"
 #include "cut.h"

@@ -1,14 +1,11 @@
 #include "contender.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <zklock/zookeeper.h>
 
 #include "dice.h"
-#include "wait.h"
 
 #define ASK_TIMEOUT 1000 /* ms */
 #define SHORT_HOLD 150   /* ms: max_hold_ms of one lock in two */

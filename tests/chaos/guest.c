@@ -1,9 +1,6 @@
 #include "contender.h"
 
-#include <stdio.h>
-
 #include "dice.h"
-#include "wait.h"
 
 #define GUESTS 3
 #define CONNECT 3000 /* ms */

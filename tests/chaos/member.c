@@ -1,11 +1,8 @@
 #include "contender.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dice.h"
-#include "wait.h"
 
 #define PATIENCE 5000 /* ms: of one try to join */
 

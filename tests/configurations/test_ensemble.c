@@ -1,5 +1,4 @@
 /* Ensembles: observers, local sessions, and ensembles that change while a lock is held. */
-#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #include "workout.h"

@@ -1,12 +1,8 @@
 /* The simulated ensemble of tests/sim: three servers in virtual time, driven through its client handles, with no core above them.
  * It begins anew when a session is opened and none is: it has room for one script. */
-#include "store.h"
-#include "sim.h"
 #include "run.h"
 #include "world.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SERVERS = 3, PATIENCE_S = 60, RECORDS = 4096 };

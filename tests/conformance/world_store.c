@@ -1,6 +1,5 @@
 /* The stores behind store.h, each driven through a recorder; connections to a real server go through a proxy when they
  * are to be lost. */
-#include "memory.h"
 #include "proxy.h"
 #include "world.h"
 

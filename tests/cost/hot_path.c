@@ -1,9 +1,7 @@
 /* src/protocol alone, with a store that responds at once, so that instructions can be counted of nothing but the core.
  *   hot_path TURNS WAITERS   acquires and releases; WAITERS others stand behind us in every list. See ./instructions
  *   hot_path COUNT           a session that holds COUNT locks for a while. ./growth counts its heartbeats */
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "contender.h"

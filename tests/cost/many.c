@@ -2,8 +2,6 @@
  * callgrind each phase is a part of the profile, with its instructions: see ./linear.
  *   many --kinds     prints the names */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <valgrind/callgrind.h>
 

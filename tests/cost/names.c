@@ -1,7 +1,6 @@
 /* names COUNT: that many names go into a set of names to be passed over, and each is looked for once; and as many pieces are shared out.
  * For ./growth, which counts the instructions of look_for_all, or of zkl__share_out. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "collections.h"
 #include "plain_heap.h"

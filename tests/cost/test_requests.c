@@ -1,9 +1,7 @@
 /* What each operation costs: requests, events, writes, bytes and trips, as the server and the kernel count them, against the table in
  * docs/scaling.md. Exact: who makes something cheaper changes the page, who makes it dearer had better have a reason. */
-#include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "contest.h"

@@ -1,7 +1,6 @@
 /* Servers strings: which store one means, and what the ZooKeeper store makes of it. Nothing is resolved but numbers. */
 #include "fuzz.h"
 
-#include "memory.h"
 #include "name.h"
 #include "zookeeper_store.h"
 

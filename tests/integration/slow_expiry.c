@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "access_kit.h"
 #include "contest.h"

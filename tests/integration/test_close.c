@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "one_server.h"
 

@@ -1,6 +1,5 @@
 /* What a real server refuses, and what is refused before it is asked. */
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "one_server.h"
 

@@ -4,7 +4,6 @@
  *
  * The scene is a directory of marks, WHAT.ROUND.INDEX, that are made before the thing is done. In the last round members 1 and 3
  * come and stay until they are killed. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,6 @@
 #include "check.h"
 #include "contest.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-
 #define LOOK_MS 1000 /* longer than any backoff lasts that has begun a moment ago */
 /* A heartbeat, a keep-alive and the watch on a znode of its own may fall into the time of one alone. */
 #define PERIODIC 3

@@ -1,7 +1,5 @@
 #include "check.h"
 
-#include <string.h>
-
 static int wanted(const char *name, int argc, char **argv)
 {
     if (argc < 2) {

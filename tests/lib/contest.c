@@ -2,10 +2,6 @@
 
 #include "check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void must(const char *what, int code, const zkl_error *err)
 {
     if (code != ZKL_OK) {

@@ -4,8 +4,6 @@
 #include "wait.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- the recipes --------------------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,6 @@
 #include "memory.h"
 #include "plain_heap.h"
 
-#include <string.h>
-
 static char servers[] = "memory:script";
 
 /* --- what the store tells the core --------------------------------------------------------------------------------- */

@@ -1,12 +1,7 @@
 /* What somebody who can reach the servers can do to a queue, and cannot: places forged by hand, names that carry our uuid; and with credentials, everything. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "one_server.h"
 #include "name.h"
 #include "store_client.h"
-#include "wait.h"
 
 #define UUID "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 

@@ -1,10 +1,6 @@
 /* Where a password may be, and where not: a canary in the credentials, looked for in every block of memory that the library gives
  * back, in its log at its most talkative, in errors and statistics, and on stderr. */
 #include <malloc.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "one_server.h"
 

@@ -1,9 +1,6 @@
 /* TLS and SASL: a client library without them is refused with the remedy, never used in clear instead; one that has them (client_with_tls.c,
  * preloaded) is asked for them. */
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <zookeeper/zookeeper_version.h>
 
 #include "contest.h"

@@ -1,7 +1,5 @@
 /* Closing a session: what it held and waited for ends, whatever other threads do meanwhile. A close that nobody waits for: its completion is
  * the last callback, behind everything that it ends. */
-#include <zklock/zookeeper.h>
-
 #include "lock_kit.h"
 #include "test_heap.h"
 

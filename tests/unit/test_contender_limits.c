@@ -1,6 +1,5 @@
 /* What a session can send: operations that wait for room, or find no memory; requests. */
 #include "script.h"
-#include "core_internal.h"
 #include "watcher.h"
 
 #define MANY 450

@@ -3,8 +3,6 @@
 #include "base.h"
 #include "op.h"
 
-#include <string.h>
-
 static const struct {
     int code;
     const char *name;

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 static atomic_long asked, refused;
 static atomic_long refuse_at; /* the one of this number (from 1); 0: none */

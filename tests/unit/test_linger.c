@@ -1,6 +1,5 @@
 /* Contenders of one session in one queue: what they spare each other, a lock that lingers for
  * them, and when it gives way. */
-#include "core_internal.h"
 #include "script.h"
 
 #define KEPT (5000 * MS)

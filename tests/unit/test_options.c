@@ -1,7 +1,6 @@
 /* Options: checks and copies, structs of other releases, and what the session makes of them. */
 #include "acl.h"
 #include "handle_kit.h"
-#include "shell.h"
 #include "lock_kit.h"
 #include "options.h"
 #include "test_heap.h"

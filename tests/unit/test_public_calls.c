@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <zklock/zookeeper.h>
-
 #include "public_calls.h"
 
 enum { NULLS = 5, ANY = INT_MIN };

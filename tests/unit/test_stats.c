@@ -1,6 +1,5 @@
 /* Statistics: what is counted, in virtual time; their text for Prometheus; the public functions. */
 #include "lock_kit.h"
-#include "shell.h"
 #include "script.h"
 
 static const zkl_stats *all(void)

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <zklock/testing.h>
 
 #include "lock_kit.h"
 

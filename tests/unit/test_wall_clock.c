@@ -3,7 +3,6 @@
 #include "lock_kit.h"
 
 #include <stdatomic.h>
-#include <sys/time.h>
 #include <time.h>
 
 static atomic_long looks;

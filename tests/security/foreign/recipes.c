@@ -3,8 +3,6 @@
 #include "wait.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- one call without waiting, waited for ----------------------------------------------------------------------------- */

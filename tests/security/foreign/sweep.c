@@ -21,14 +21,11 @@
  *    READ no watch event is sent (CVE-2024-23944). The four-letter word dump is for operators, and off by default. */
 #include "recipes.h"
 #include "ensemble.h"
-#include "op.h"
 #include "recorder.h"
 #include "wait.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WORKERS 16

@@ -4,13 +4,10 @@
  *   mutate_drivers LIAR HONEST PATH RECIPE... */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "recipes.h"
 #include "wait.h"
-
-#include <zklock/zklock.h>
 
 #define ROUNDS 3
 #define SHORT_MS 60 /* what the rival holds, and what a hold lasts: a session timeout has several */
