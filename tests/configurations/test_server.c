@@ -42,7 +42,7 @@ static const struct {
 
 TEST(test_usual)
 {
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+    EACH_ROW (i, usual) {
         struct ensemble *e = begin(&usual[i].options);
         work_out(e);
         CU_ASSERT(!usual[i].counter || counted(e, 0, usual[i].counter));

@@ -64,7 +64,7 @@ TEST(test_waits_end)
         const char *path;
         enum freezing when;
     } rows[] = {{"/queued", NEVER}, {"/frozen", BEFORE}, {"/frozen-for-long", FOR_LONG}};
-    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+    EACH_ROW (row, rows) {
         const char *path = rows[row].path;
         bool for_long = rows[row].when == FOR_LONG;
         zkl_session *other = contest_session(ensemble_servers(server), for_long ? 4000 : 60000, TICK);

@@ -231,7 +231,7 @@ static void open_operator(void)
 TEST(test_refused)
 {
     open_operator();
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    EACH_ROW (i, refusals) {
         run_all(&refusals[i]);
     }
     CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);

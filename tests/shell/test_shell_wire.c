@@ -331,7 +331,7 @@ static void grant_no_time(void *payload, int type, unsigned char *answer, size_t
 TEST(test_a_timeout_below_nothing)
 {
     static int32_t timeouts[] = {INT32_MIN, -805306368, -1, 1};
-    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+    EACH_ROW (i, timeouts) {
         zkl_session *session = NULL;
         struct proxy *proxy = proxy_with((struct proxy_script){.lie = grant_no_time, .payload = &timeouts[i]});
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -423,7 +423,7 @@ TEST(test_a_server_of_3_4)
 TEST(test_servers_without_containers_or_removal)
 {
     static int ages[][2] = {{PROXY_OP_CONTAINER, 0}, {PROXY_OP_UNWATCH, 0}};
-    for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
+    EACH_ROW (i, ages) {
         char path[32];
         snprintf(path, sizeof path, "/old-%zu/lock", i);
         struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_age, .payload = ages[i]});

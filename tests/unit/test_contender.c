@@ -17,7 +17,7 @@ TEST(test_strangers_with_our_uuid)
         {-10, "0000000003", true, true},
         {42, "-00000000000000000000000000000000000000000000000000-lock-0000000009", true, false},
     };
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+    EACH_ROW (i, strangers) {
         char path[SCRIPT_PATH];
         script_begin();
         script_number_from(5);
@@ -319,7 +319,7 @@ static const struct refusal {
 
 TEST(test_refused)
 {
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    EACH_ROW (i, refusals) {
         const struct refusal *refusal = &refusals[i];
         script_begin();
         if (refusal->way == WITHOUT_A_DIRECTORY) {
@@ -364,7 +364,7 @@ TEST(test_own_node_hidden)
 TEST(test_delete_refused)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
-    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+    EACH_ROW (i, rcs) {
         script_begin();
         script_hold(&me);
         script_release(&me);
@@ -480,7 +480,7 @@ TEST(test_reply_without_our_name)
     memset(too_long, 'x', sizeof too_long - 1);
     const char *const names[] = {NULL, "", "lock-0000000000", "_c_", too_long};
     enum { WAITS, WAITS_FOR_NOBODY, CANCELLED };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    EACH_ROW (i, names) {
         for (int way = WAITS; way <= CANCELLED; way++) {
             script_begin();
             script_enter(&me, CONTENDER_CONFIG(.rule = way == WAITS_FOR_NOBODY ? &nobody : NULL));

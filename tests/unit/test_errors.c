@@ -94,7 +94,7 @@ TEST(test_rc)
         {ZKL__RC_UNSENT, "unsent", ZKL_ELIMIT},
         {ZKL__RC_UNKNOWN, "unknown", ZKL_ECONNECT},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH_ROW (i, rows) {
         CU_ASSERT_EQUAL(rows[i].rc, (enum zkl__rc)i);
         CU_ASSERT_STRING_EQUAL(zkl__rc_name(rows[i].rc), rows[i].name);
         CU_ASSERT_EQUAL(zkl__rc_code(rows[i].rc), rows[i].code);

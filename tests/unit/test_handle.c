@@ -323,7 +323,7 @@ static const struct refusal {
 
 TEST_WITH_SESSIONS(test_refused_options)
 {
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    EACH_ROW (i, refusals) {
         const struct refusal *refusal = &refusals[i];
         zkl_lock_options options = refusal->options;
         options.size = sizeof options;

@@ -86,7 +86,7 @@ TEST(test_who_differs)
         {.linger = 0},
         {.linger = KEPT, .max_ahead = 1},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    EACH_ROW (i, others) {
         hold();
         release_keeps(&me);
         script_enter(&you, &others[i]);

@@ -118,7 +118,7 @@ TEST(test_foreign)
         CURATOR "lock--",
         CURATOR "lock-",
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    EACH_ROW (i, names) {
         expect_foreign(names[i]);
     }
 }
@@ -156,7 +156,7 @@ TEST(test_uuid_of_a_name)
         "_c_" UUID "0-lock-0000000000",
         "_c_" UUID "__lock__0000000000",
     };
-    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+    EACH_ROW (i, without) {
         CU_ASSERT_PTR_NULL(zkl__name_parse(without[i]).uuid);
     }
 }
@@ -281,7 +281,7 @@ static const struct situation situations[] = {
 
 TEST(test_situations)
 {
-    for (size_t i = 0; i < sizeof situations / sizeof *situations; i++) {
+    EACH_ROW (i, situations) {
         judge_situation(&situations[i]);
     }
 }

@@ -20,7 +20,7 @@ TEST(test_acl_check)
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){0, &good}, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){101, &good}, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, NULL}, NULL), ZKL_EINVAL);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    EACH_ROW (i, bad) {
         const zkl_acl_entry both[] = {good, bad[i]};
         zkl_error err = {0};
         CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){2, both}, &err), ZKL_EINVAL);
@@ -144,7 +144,7 @@ TEST(test_sizes_of_no_release)
                             /* inside a member: */
                             sizeof(struct first) + 1, sizeof(struct first) + 4, sizeof(struct second) - 1,
                             sizeof(struct second) + 4};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    EACH_ROW (i, sizes) {
         struct third given = {sizes[i], 11, 12, 0};
         struct second own = {0};
         zkl_error err = {0};
@@ -277,7 +277,7 @@ static void expect(const struct release *release, const union longer *given, int
 TEST(test_every_struct)
 {
     session = kit_open(NULL);
-    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
+    EACH_ROW (i, releases) {
         const struct release *release = &releases[i];
         union longer given = made(release, release->size);
         expect(release, &given, ZKL_OK);

@@ -387,7 +387,7 @@ TEST_WITH_SESSIONS(test_bad_pieces)
                  {{"a/b"}, 1, {BOTH}, ""},
                  {{""}, 1, {BOTH}, ""},
                  {{".."}, 1, {BOTH}, ""}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    EACH_ROW (i, cases) {
         zkl_partition_options options = cases[i].options;
         zkl_partition *partition = NULL;
         zkl_error err;

@@ -414,7 +414,7 @@ TEST(test_from_callbacks)
 TEST(test_wrong_timeouts)
 {
     static const int64_t wrong[] = {INT64_MIN, -2};
-    for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+    EACH_ROW (j, wrong) {
         struct things t;
         int timed = 0;
         make(&t, NULL);
@@ -439,7 +439,7 @@ TEST(test_wrong_timeouts)
 TEST(test_long_timeouts)
 {
     static const int64_t right[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000, ZKL_WAIT_FOREVER};
-    for (size_t j = 0; j < sizeof right / sizeof *right; j++) {
+    EACH_ROW (j, right) {
         struct things t;
         make(&t, NULL);
         t.ms = right[j];
@@ -477,7 +477,7 @@ TEST(test_long_paths)
     static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, ZKL_PATH_MAX};
     char path[ZKL_PATH_MAX + 1];
     zkl_session *session = kit_open(NULL);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    EACH_ROW (i, lengths) {
         long_path(path, lengths[i]);
         kit_free(kit_hold(session, path, NULL));
     }
@@ -499,7 +499,7 @@ TEST(test_margins_and_slots)
     static const int64_t extremes[] = {INT64_MIN, -1, INT64_MAX};
     struct things t;
     make(&t, NULL);
-    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+    EACH_ROW (i, extremes) {
         zkl_error err = {.text = ""};
         int64_t value = extremes[i];
         CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, section, &t, NULL, &err), ZKL_EINVAL);
@@ -599,7 +599,7 @@ static bool nothing_left(void)
     static const char *const paths[] = {
         "/n/lock",  "/n/rw",     "/n/permits/locks", "/n/permits/leases",     "/n/a",   "/n/b", "/n/leader",
         "/n/group", "/n/double", "/n/parts/members", "/n/parts/pieces/piece", "/n/once"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    EACH_ROW (i, paths) {
         if (kit_children(keeper, paths[i]) != 0) {
             return false;
         }
@@ -622,7 +622,7 @@ static bool ends_something(const struct row *row)
 {
     static const char *const names[] = {"_lift", "_leave", "_record", "_release", "_stop"};
     bool does = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    EACH_ROW (i, names) {
         does = does || strstr(row->name, names[i]);
     }
     return does;
@@ -896,7 +896,7 @@ static void starve_each(bool sticky)
             starve(&rows[i], true, sticky);
         }
     }
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+    EACH_ROW (i, scenarios) {
         ASSERT_OK(starve(&scenarios[i], false, sticky));
     }
     kit_close(keeper);

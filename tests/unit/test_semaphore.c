@@ -120,7 +120,7 @@ TEST(test_foreign_names_of_any_length)
 {
     static const size_t lengths[] = {18, 36, 63, 64, 65, 127, 128, 254, 255};
     char name[256];
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    EACH_ROW (i, lengths) {
         memset(name, 'a', sizeof name);
         strcpy(name + lengths[i] - 18, "__READ__0000000001");
         kit_set_up(NULL);
@@ -208,7 +208,7 @@ TEST_WITH_SESSIONS(test_the_limit_is_agreed_on)
     release_permits(b, 0);
     static const char *const no_limits[] = {"-1",     "0",      "0x3", "10001",      "99999",
                                             "100009", "000003", "3 ",  "99999999999"};
-    for (size_t i = 0; i < sizeof no_limits / sizeof *no_limits; i++) {
+    EACH_ROW (i, no_limits) {
         kit_must_write(ZKL__OP_SET, POOL, NULL, no_limits[i]);
         expect_conflict(a, 1, "no limit");
     }
@@ -395,7 +395,7 @@ TEST(test_resized_over_lost_replies)
         {1, 1, 0, {"7", "8"}, "8", 3}, /* two were */
         {1, 0, 1, {"7", "8"}, "8", 2}, /* which nobody can tell from that */
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    EACH_ROW (i, cases) {
         struct mailbox box = MAILBOX_INIT;
         kit_set_up(NULL);
         kit_must_write(ZKL__OP_CREATE, "/pools", NULL, NULL);
@@ -432,7 +432,7 @@ TEST_WITH_SESSIONS(test_bad_calls)
     static const int limits[] = {INT32_MIN, -1, ZKL_PERMITS_MAX + 1, INT32_MAX};
     zkl_lock *semaphore = NULL;
     zkl_error err;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    EACH_ROW (i, limits) {
         CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, limits[i], NULL, &err), ZKL_EINVAL);
         ASSERT_SAYS(err, "limit");
         expect_no_resize(POOL, limits[i], ZKL_EINVAL, "limit");

@@ -17,7 +17,7 @@ TEST(test_zookeeper_strings)
         "[fe80::1]:2181,10.0.0.1:2181,[2001:db8::7]/chroot",
         "host/\xc3\xa9t\xc3\xa9",
     };
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    EACH_ROW (i, good) {
         zkl_error err = {0};
         CU_ASSERT_PTR_EQUAL(zkl__store_find(good[i], &err), &zkl__store_zookeeper);
         CU_ASSERT_EQUAL(err.code, 0); /* untouched on success */
@@ -41,7 +41,7 @@ TEST(test_without_port)
         {"zk1:2181/a:b", ""},
         {"zk1/a:b", "zk1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    EACH_ROW (i, cases) {
         size_t length = 0;
         const char *found = zkl__store_without_port(cases[i].servers, &length);
         CU_ASSERT_EQUAL(found ? length : 0, strlen(cases[i].portless));
@@ -112,7 +112,7 @@ TEST(test_bad_strings)
         {"memory:a,b", "list"},
         {"memory:a b", "white space"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    EACH_ROW (i, bad) {
         zkl_error err = {0};
         const struct zkl__store_ops *ops = zkl__store_find(bad[i].servers, &err);
         CU_ASSERT_PTR_NULL(ops);

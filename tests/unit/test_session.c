@@ -53,7 +53,7 @@ TEST(test_bad_options)
 {
     expect_refusal("", NULL, ZKL_EINVAL, "servers");
     expect_refusal("host:port", NULL, ZKL_EINVAL, "port");
-    for (size_t i = 0; i < sizeof bad_options / sizeof *bad_options; i++) {
+    EACH_ROW (i, bad_options) {
         expect_refusal(PLACE, bad_options[i].options, ZKL_EINVAL, bad_options[i].text);
     }
 }

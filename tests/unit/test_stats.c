@@ -126,7 +126,7 @@ TEST(test_histogram)
         {1000 * MS, 13}, {60000 * MS, 19}, {INT64_C(2147483648) * 1000, 24},
         {INT64_MAX, 25},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    EACH_ROW (i, cases) {
         uint64_t before = h.buckets[cases[i].bucket];
         zkl__histogram_add(&h, cases[i].ns);
         CU_ASSERT_EQUAL(h.buckets[cases[i].bucket], before + 1);

@@ -373,7 +373,7 @@ TEST(test_slots_as_records)
 TEST(test_slots_at_any_time)
 {
     static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    EACH_ROW (i, times) {
         int64_t slot = zkl__slot_of(times[i], 10 * MINUTE, 3 * MINUTE);
         CU_ASSERT_EQUAL((slot - 3 * MINUTE) % (10 * MINUTE), 0);
         CU_ASSERT(times[i] > 0 ? slot > 0 : slot <= 3 * MINUTE);

@@ -158,7 +158,7 @@ TEST(test_utf8)
         "/\xfe",
         "/\xff",
     };
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    EACH_ROW (i, paths) {
         bad(paths[i], "byte 1 is not valid UTF-8");
     }
     bad("/ok/\xff", "byte 4 is not valid UTF-8");
@@ -168,11 +168,11 @@ TEST(test_form_alone)
 {
     static const char *const fine[] = {"/", "/a", "/a/b", "/...", "/zookeeper", "/x-0000000001", "/a/.b"};
     static const char *const not_fine[] = {"", "a", "//", "/a//b", "/.", "/a/..", "/./b", "a/b", "/a/../b"};
-    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+    EACH_ROW (i, fine) {
         CU_ASSERT(zkl__path_form(fine[i], false));
         CU_ASSERT(zkl__path_form(fine[i], true));
     }
-    for (size_t i = 0; i < sizeof not_fine / sizeof *not_fine; i++) {
+    EACH_ROW (i, not_fine) {
         CU_ASSERT(!zkl__path_form(not_fine[i], false));
         CU_ASSERT(!zkl__path_form(not_fine[i], true));
     }
@@ -310,7 +310,7 @@ TEST(test_identities_of_every_length)
         {65, "u:FsssIDYI1iPXWtq8GFTykQVSWOk="},  {119, "u:eROjM4Cbjd6sMd9w38guTS4bChA="},
         {120, "u:4r2/ZIbLbNo5/t3o8enVcP/bjBI="},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    EACH_ROW (i, known) {
         char credentials[121] = "u:";
         memset(credentials + 2, 'p', known[i].length - 2);
         credentials[known[i].length] = '\0';
