@@ -159,6 +159,10 @@ int mailbox_code(struct mailbox *box,
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
 void on_revoke(zkl_lock *lock, void *payload);
+void ignore_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload);
+void ignore_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload);
+/* A section. 1: the end of an election's run; and nothing is recorded. */
+int run_nothing(const zkl_cancel *cancel, int64_t token, void *payload);
 /* text: the leader's value, or the name of its znode where that may not be read; granted: somebody leads. */
 void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload);
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload);

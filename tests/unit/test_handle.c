@@ -341,12 +341,6 @@ TEST_WITH_SESSIONS(test_refused_options)
     }
 }
 
-static int run_nothing(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    (void)cancel, (void)token, (void)payload;
-    return 1;
-}
-
 TEST_WITH_SESSIONS(test_refused_verbs)
 {
     struct mailbox box = MAILBOX_INIT;

@@ -191,16 +191,6 @@ static int try_group(const void *options, zkl_error *err)
     return rc;
 }
 
-static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
-{
-    (void)partition, (void)piece, (void)token, (void)payload;
-}
-
-static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition, (void)piece, (void)lost, (void)payload;
-}
-
 static int try_partition(const void *options, zkl_error *err)
 {
     const char *const pieces[] = {"p"};
@@ -220,7 +210,7 @@ static int try_stats(const void *options, zkl_error *err)
 static const zkl_session_options session_options = ZKL_SESSION_OPTIONS_INIT;
 static const zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
 static const zkl_group_options group_options = ZKL_GROUP_OPTIONS_INIT;
-static const zkl_partition_options partition_options = {.assigned_fn = on_assigned, .revoked_fn = on_revoked};
+static const zkl_partition_options partition_options = {.assigned_fn = ignore_assigned, .revoked_fn = ignore_revoked};
 static const zkl_stats stats = ZKL_STATS_INIT;
 
 static const zkl_session_options *const kits_session_options = SESSION_OPTIONS();

@@ -303,17 +303,12 @@ static void needs_no_answer(zkl_partition *partition, const char *name, bool los
     answered++;
 }
 
-static void deaf(zkl_partition *partition, const char *name, int64_t token, void *payload)
-{
-    (void)partition, (void)name, (void)token, (void)payload;
-}
-
 TEST(test_answered_from_inside)
 {
     for (int later = 0; later < 2; later++) {
         zkl_session *session = kit_open(NULL);
         const zkl_partition_options options = {.size = sizeof options,
-                                               .assigned_fn = deaf,
+                                               .assigned_fn = ignore_assigned,
                                                .revoked_fn = later ? answers_at_once : needs_no_answer,
                                                .done_later = later};
         zkl_partition *partition = NULL;

@@ -85,22 +85,6 @@ static void on_members(zkl_group_observer *watcher, const char *const *ids, size
     (void)watcher, (void)ids, (void)count, (void)payload;
 }
 
-static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
-{
-    (void)partition, (void)piece, (void)token, (void)payload;
-}
-
-static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition, (void)piece, (void)lost, (void)payload;
-}
-
-static int section(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    (void)cancel, (void)token, (void)payload;
-    return 1; /* the end of an election's run; and nothing is recorded */
-}
-
 /* --- the rows --------------------------------------------------------------------------------------------------------- */
 
 #define P(number, value) (null == (number) ? NULL : (value))
@@ -187,8 +171,8 @@ static void make(struct things *t, const zkl_session_options *options)
     const zkl_lock_options *revocable =
         LOCK_OPTIONS(.release_timeout_ms = 20, .revoke_fn = on_revoke, .payload = &unread);
     const zkl_group_options quick_group = {sizeof quick_group, NULL, 20, NULL, NULL, NULL};
-    t->parts.assigned_fn = on_assigned;
-    t->parts.revoked_fn = on_revoked;
+    t->parts.assigned_fn = ignore_assigned;
+    t->parts.revoked_fn = ignore_revoked;
     ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", revocable, NULL));
     ASSERT_OK_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", quick, NULL));
     ASSERT_OK_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, quick, NULL));
@@ -502,7 +486,7 @@ TEST(test_margins_and_slots)
     EACH_ROW (i, extremes) {
         zkl_error err = {.text = ""};
         int64_t value = extremes[i];
-        CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, section, &t, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, run_nothing, &t, NULL, &err), ZKL_EINVAL);
         ASSERT_SAYS(err, "margin_ms");
         CU_ASSERT_EQUAL(zkl_once_look(t.lock, value, 0, 1000, &t.slot, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_look(t.lock, HOUR, value, 1000, &t.slot, NULL), ZKL_EINVAL);
@@ -640,7 +624,7 @@ static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *sto
         if (held) {
             hold_all(t);
         }
-        ASSERT_OK(zkl_testing_delay(t->session, true, NULL));
+        kit_delay(t->session, true);
         t->ms = ms;
         code = row->call(t, 0, NULL);
     }
@@ -700,7 +684,7 @@ static void end_in(const struct row *row, enum way way)
             ASSERT_EVENTUALLY(stopped);
         }
         if (goes_on || (way == FREE && !over)) { /* the session's own goes on */
-            ASSERT_OK(zkl_testing_delay(t.session, false, NULL));
+            kit_delay(t.session, false);
             ASSERT_EVENTUALLY(completions > before);
             code = last_code;
             CU_ASSERT(code == ZKL_OK || (way == FREE && (code == ZKL_ENOENT || is_refused_idle(code))));
@@ -713,7 +697,7 @@ static void end_in(const struct row *row, enum way way)
         }
     }
     if (way != CLOSE || !begun) {
-        ASSERT_OK(zkl_testing_delay(t.session, false, NULL));
+        kit_delay(t.session, false);
     }
     if (way != FREE || !begun) {
         free_all(&t);
