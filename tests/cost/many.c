@@ -19,7 +19,7 @@ static size_t count;
 #define EACH_OBJECT(i) for (size_t i = 0; i < count; i++)
 static const char *kind;
 static char (*paths)[32];
-static zkl_lock **locks, *rivals_lock;
+static zkl_lock **locks;
 static zkl_error err;
 static int64_t since;
 
@@ -112,10 +112,15 @@ static void make_locks(make_fn make, const zkl_lock_options *options)
     }
 }
 
+static void acquire(zkl_lock *lock)
+{
+    must(zkl_lock_acquire(lock, ZKL_WAIT_FOREVER, NULL, &err));
+}
+
 static void acquire_locks(void)
 {
     EACH_OBJECT (i) {
-        must(zkl_lock_acquire(locks[i], ZKL_WAIT_FOREVER, NULL, &err));
+        acquire(locks[i]);
     }
 }
 
@@ -140,11 +145,12 @@ static void free_locks(void)
     }
 }
 
-/* Another session holds the first path. */
-static void hold_by_rival(void)
+static zkl_lock *hold(make_fn make, zkl_session *holds, const char *path)
 {
-    must(zkl_lock_new(&rivals_lock, rival, paths[0], NULL, &err));
-    must(zkl_lock_acquire(rivals_lock, ZKL_WAIT_FOREVER, NULL, &err));
+    zkl_lock *lock;
+    must(make(&lock, holds, path, NULL, &err));
+    acquire(lock);
+    return lock;
 }
 
 /* --- kinds ------------------------------------------------------------------------------------------------------------------ */
@@ -218,7 +224,7 @@ static void many_async(void)
 static void many_tries(void)
 {
     zkl_lock *tried;
-    hold_by_rival();
+    hold(zkl_lock_new, rival, paths[0]);
     memcpy(paths[0], paths[count], sizeof *paths);
     make_locks(zkl_lock_new, NULL);
     acquire_locks();
@@ -253,7 +259,7 @@ static void many_waiters(void)
     phase("granted");
     release_locks();
     EACH_OBJECT (i) {
-        must(zkl_lock_acquire(holders[i], ZKL_WAIT_FOREVER, NULL, &err));
+        acquire(holders[i]);
     }
     start_acquires();
     begin_phases();
@@ -273,18 +279,10 @@ static void await_replies(zkl_lock *holder)
     zkl_data_free(data);
 }
 
-static zkl_lock *acquired_holder(void)
-{
-    zkl_lock *holder;
-    must(zkl_lock_new(&holder, session, "/many/holder", NULL, &err));
-    must(zkl_lock_acquire(holder, ZKL_WAIT_FOREVER, NULL, &err));
-    return holder;
-}
-
 static void many_locks(void)
 {
     live(zkl_lock_new, NULL);
-    zkl_lock *holder = acquired_holder();
+    zkl_lock *holder = hold(zkl_lock_new, session, "/many/holder");
     make_locks(zkl_lock_new, NULL);
     acquire_locks();
     begin_phases();
@@ -301,7 +299,7 @@ static void many_in_one_queue(void)
     EACH_OBJECT (i) {
         must(zkl_lock_new(&locks[i], session, "/many/queue", NULL, &err));
     }
-    must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err)); /* which makes the directory */
+    acquire(locks[0]); /* which makes the directory */
     must(zkl_lock_release(locks[0], &err));
     /* Or the scheduler decides how many lists are sent: one after each batch of responses. */
     must(zkl_testing_delay(session, true, &err));
@@ -340,12 +338,10 @@ static void await_all_replies(zkl_lock *holder)
 static void many_behind_a_stranger(void)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *held, *tried;
+    zkl_lock *tried;
     options.linger_ms = LONG;
-    must(zkl_write_lock_new(&rivals_lock, rival, "/many/queue", NULL, &err));
-    must(zkl_lock_acquire(rivals_lock, ZKL_WAIT_FOREVER, NULL, &err));
-    must(zkl_lock_new(&held, session, "/many/other", NULL, &err));
-    must(zkl_lock_acquire(held, ZKL_WAIT_FOREVER, NULL, &err));
+    hold(zkl_write_lock_new, rival, "/many/queue");
+    zkl_lock *held = hold(zkl_lock_new, session, "/many/other");
     must(zkl_lock_new(&tried, session, "/many/queue", &options, &err));
     EACH_OBJECT (i) {
         must(zkl_read_lock_new(&locks[i], session, "/many/queue", NULL, &err));
@@ -536,7 +532,7 @@ static void many_listed(void)
     zkl_op *ops = calloc(count, sizeof *ops);
     zkl_queue *queue;
     make_locks(zkl_lock_new, NULL);
-    must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err));
+    acquire(locks[0]);
     EACH_OBJECT (i) {
         snprintf(names[i], sizeof *names, "%s/x-lock-%010zu", paths[0], i + 1);
         ops[i] = (zkl_op){.kind = ZKL_OP_CREATE, .path = names[i], .mode = ZKL_CREATE_EPHEMERAL};
@@ -574,7 +570,7 @@ static void many_pieces(void)
     }
     options.assigned_fn = on_assigned;
     options.revoked_fn = on_revoked;
-    zkl_lock *holder = acquired_holder();
+    zkl_lock *holder = hold(zkl_lock_new, session, "/many/holder");
     must(zkl_partition_new(&partition, session, "/many/pieces", pieces, count, &options, &err));
     phase("new");
     must(zkl_partition_start(partition, &err));
@@ -618,32 +614,22 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static int list_kinds(void)
-{
-    for (size_t i = 0; i < KINDS; i++) {
-        puts(kinds[i].name);
-    }
-    return 0;
-}
-
-static int usage(void)
-{
-    fprintf(stderr, "usage: many KIND COUNT, or many --kinds\n");
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
     size_t which = 0;
     if (argc == 2 && strcmp(argv[1], "--kinds") == 0) {
-        return list_kinds();
+        for (size_t i = 0; i < KINDS; i++) {
+            puts(kinds[i].name);
+        }
+        return 0;
     }
     count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
     while (which < KINDS && argc == 3 && strcmp(kinds[which].name, argv[1]) != 0) {
         which++;
     }
     if (which == KINDS || count == 0) {
-        return usage();
+        fprintf(stderr, "usage: many KIND COUNT, or many --kinds\n");
+        return 2;
     }
     kind = kinds[which].name;
     if (kinds[which].most && count > kinds[which].most) {
