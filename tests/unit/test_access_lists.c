@@ -8,7 +8,6 @@
 
 static const enum zkl__memory_rules every_rule[] = {ZKL__RULES_NOTHING_NEEDS_READ, ZKL__RULES_EVENTS_NEED_READ,
                                                     ZKL__RULES_EXISTS_NEEDS_READ};
-#define EVERY_RULE (sizeof every_rule / sizeof *every_rule)
 
 static struct access all;
 
@@ -20,7 +19,7 @@ static void set_up(enum zkl__memory_rules rules)
 
 TEST(test_hand_over_and_nothing_repeated)
 {
-    for (size_t r = 0; r < EVERY_RULE; r++) {
+    EACH_ROW (r, every_rule) {
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count * ROUNDS; i++) {
             CU_ASSERT(access_hand_over(&all, &access_kinds[i % access_kind_count], NULL) > 0);
@@ -37,7 +36,7 @@ TEST(test_hand_over_and_nothing_repeated)
 TEST(test_observer)
 {
     const struct access_kind *kind = &access_kinds[4];
-    for (size_t r = 0; r < EVERY_RULE; r++) {
+    EACH_ROW (r, every_rule) {
         struct mailbox box = MAILBOX_INIT;
         zkl_election_observer *observer = NULL;
         char node[128];
@@ -73,7 +72,7 @@ TEST(test_observer)
 
 TEST(test_own_hidden)
 {
-    for (size_t r = 0; r < EVERY_RULE; r++) {
+    EACH_ROW (r, every_rule) {
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count; i++) {
             const struct access_kind *kind = &access_kinds[i];

@@ -93,7 +93,7 @@ static void finish_granted(void)
 
 TEST(test_unreadable_blocker)
 {
-    for (size_t i = 0; i < EVERY_RULE; i++) {
+    EACH_ROW (i, every_rule) {
         find_hidden(every_rule[i]);
         script_answer();
         OPS("exists list");
@@ -110,7 +110,7 @@ TEST(test_unreadable_blocker)
 /* Persistent: where its stat may be seen it is passed over, else it counts. */
 TEST(test_unreadable_and_forged)
 {
-    for (size_t i = 0; i < EVERY_RULE; i++) {
+    EACH_ROW (i, every_rule) {
         find_hidden(every_rule[i]);
         script_find(SCRIPT_BLOCKER)->stat.ephemeral_owner = 0;
         script_answer_all();
@@ -208,7 +208,7 @@ TEST(test_unreadable_behind_forged_readers)
 /* Such a name may not be read itself: where its stat may be seen it is passed over, else it counts. */
 TEST(test_unreadable_and_forged_reader)
 {
-    for (size_t i = 0; i < EVERY_RULE; i++) {
+    EACH_ROW (i, every_rule) {
         script_begin();
         script.space.rules = every_rule[i];
         script_forbid(script_put("/q/_c_22222222-2222-4222-8222-222222222222-__READ__0000000000", 0), ZKL_PERM_READ);

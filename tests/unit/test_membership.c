@@ -91,23 +91,17 @@ static enum zkl__rc create(const struct zkl__op *op)
 }
 
 /* By name and version alone, as a server does. */
-static enum zkl__rc erase(const struct zkl__op *op)
+static enum zkl__rc erase_or_set(const struct zkl__op *op)
 {
     if (!w.present || op->version != w.version) {
         return w.present ? ZKL__RC_BADVERSION : ZKL__RC_NONODE;
     }
     w.foreign += w.owner != core.session_id;
-    drop();
-    return ZKL__RC_OK;
-}
-
-static enum zkl__rc write_data(const struct zkl__op *op)
-{
-    if (!w.present || op->version != w.version) {
-        return w.present ? ZKL__RC_BADVERSION : ZKL__RC_NONODE;
+    if (op->kind == ZKL__OP_DELETE) {
+        drop();
+        return ZKL__RC_OK;
     }
     w.version++;
-    w.foreign += w.owner != core.session_id;
     snprintf(w.data, sizeof w.data, "%.*s", (int)op->size, (const char *)op->data);
     change();
     return ZKL__RC_OK;
@@ -126,9 +120,8 @@ static enum zkl__rc apply(const struct zkl__op *op, bool refused)
     case ZKL__OP_CREATE:
         return create(op);
     case ZKL__OP_DELETE:
-        return erase(op);
     case ZKL__OP_SET:
-        return write_data(op);
+        return erase_or_set(op);
     case ZKL__OP_CHECK:
         return w.directory ? ZKL__RC_OK : ZKL__RC_NONODE;
     default:

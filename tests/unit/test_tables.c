@@ -134,36 +134,36 @@ static bool is_short(const char *name)
     return strlen(name) == 1;
 }
 
-/* Whether a child that lives is still known to live after the next list, which has this stat. */
-static bool still_lives(const char **names, size_t count, struct zkl__stat stat)
-{
-    const char *list[] = {"a", "strange"};
-    const struct zkl__reply reply = {
-        .children = list, .child_count = 2, .stat = {.czxid = 5, .child_count = 2, .cversion = INT32_MAX}};
-    const struct zkl__reply living = {.stat = {.ephemeral_owner = 7}};
-    struct zkl__reply next = {.children = names, .child_count = count, .stat = stat};
-    struct zkl__children *children = NULL;
-    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, is_short));
-    zkl__child_judge(&children->all[0], &living);
-    next.stat.child_count = (int32_t)count;
-    next.stat.cversion = (int32_t)(INT32_MAX + (uint32_t)stat.cversion);
-    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, is_short));
-    bool lives = children->all[0].verdict == ZKL__CHILD_EPHEMERAL;
-    free(children);
-    return lives;
-}
-
-/* Somebody may have deleted a name and created it again between two lists. */
+/* Is a child that lives still known to live after the next list, which has this stat? Somebody may have deleted a name and created it again
+ * between the two. */
 TEST(test_a_child_created_anew)
 {
     const char *names[] = {"a", "strange", "b", "stranger"};
-    CU_ASSERT_TRUE(still_lives(names, 2, (struct zkl__stat){.czxid = 5}));
-    CU_ASSERT_TRUE(still_lives(names, 1, (struct zkl__stat){.czxid = 5, .cversion = 1}));
-    CU_ASSERT_TRUE(still_lives(names, 4, (struct zkl__stat){.czxid = 5, .cversion = 2}));
-    CU_ASSERT_FALSE(still_lives(names, 2, (struct zkl__stat){.czxid = 5, .cversion = 2}));
-    CU_ASSERT_FALSE(still_lives(names, 1, (struct zkl__stat){.czxid = 5, .cversion = 3}));
-    CU_ASSERT_FALSE(still_lives(names, 4, (struct zkl__stat){.czxid = 5, .cversion = 4}));
-    CU_ASSERT_FALSE(still_lives(names, 2, (struct zkl__stat){.czxid = 6})); /* of another directory */
+    static const struct {
+        int count; /* of the names */
+        int64_t czxid;
+        uint32_t changes;
+        bool lives;
+    } rows[] = {
+        {2, 5, 0, true},  {1, 5, 1, true},  {4, 5, 2, true},  {2, 5, 2, false},
+        {1, 5, 3, false}, {4, 5, 4, false}, {2, 6, 0, false}, /* of another directory */
+    };
+    EACH_ROW (i, rows) {
+        const struct zkl__reply reply = {
+            .children = names, .child_count = 2, .stat = {.czxid = 5, .child_count = 2, .cversion = INT32_MAX}};
+        const struct zkl__reply living = {.stat = {.ephemeral_owner = 7}};
+        const struct zkl__reply next = {.children = names,
+                                        .child_count = (size_t)rows[i].count,
+                                        .stat = {.czxid = rows[i].czxid,
+                                                 .child_count = rows[i].count,
+                                                 .cversion = (int32_t)(INT32_MAX + rows[i].changes)}};
+        struct zkl__children *children = NULL;
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, is_short));
+        zkl__child_judge(&children->all[0], &living);
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, is_short));
+        CU_ASSERT_EQUAL(children->all[0].verdict == ZKL__CHILD_EPHEMERAL, rows[i].lives);
+        free(children);
+    }
 }
 
 /* --- assignments of a partition ----------------------------------------------------------------------------------------- */
