@@ -346,13 +346,19 @@ static int run_revoke(struct zkl__call *call)
     /* Sent once, because a second copy would be a second request. When the reply is lost, the error
      * says so. A holder that refuses requests is not written to. A check then says whether the
      * znode exists. */
-    AWAIT_ONCE(call, NULL,
-               {.kind = q->refuses ? ZKL__OP_CHECK : ZKL__OP_SET,
-                .dir = path,
-                .name = q->node,
-                .data = ZKL__REVOKE,
-                .size = sizeof ZKL__REVOKE - 1,
-                .version = -1});
+    for (;;) {
+        AWAIT_ONCE(call, NULL,
+                   {.kind = q->refuses ? ZKL__OP_CHECK : ZKL__OP_SET,
+                    .dir = path,
+                    .name = q->node,
+                    .data = ZKL__REVOKE,
+                    .size = sizeof ZKL__REVOKE - 1,
+                    .version = -1});
+        if (call->answer.rc != ZKL__RC_UNSENT) {
+            break;
+        }
+        AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path}); /* until there is a connection */
+    }
     if (call->answer.rc == ZKL__RC_NONODE) {
         RETURN(call, no_such(call));
     }

@@ -282,6 +282,7 @@ TEST(test_without_a_server)
     CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_SUSPENDED);
     zkl_lock *lock = acquire_early(50, &acquired);
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(one, QUEUE, "x-lock-0000000000", 50, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl_session_least_lease_ms(one), 0);
     ASSERT_EVENTUALLY(zkl_session_dispatch(one) >= 0 && mailbox_count(&acquired) == 1);
     CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ETIMEOUT);
