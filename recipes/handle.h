@@ -144,7 +144,7 @@ struct zkl__acquisition {
     bool downgraded; /* no downgrade is under way */
     bool unclean;
     int code, zk_code;
-    const char *why;
+    const char *why, *path;
     int64_t token, serial;
     int64_t requested_at, settled_at, deadline;
     struct zkl__stops *stops;           /* until it is settled; NULL: under no token */

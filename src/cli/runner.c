@@ -96,7 +96,10 @@ static void show_line(void)
 static int complain_unless_ok(int result)
 {
     if (result != ZKL_OK) {
-        cli_error("\"%s\": %s%s", contend.name, cli_failure.text, cli_remedy(result));
+        const char *one_of_them =
+            contend.path_count > 1 && *cli_failure.path ? cli_failure.path : NULL;
+        cli_error("\"%s\": %s%s", one_of_them ? one_of_them : contend.name, cli_failure.text,
+                  cli_remedy(result));
     }
     return cli_exit_code(result);
 }

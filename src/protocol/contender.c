@@ -80,8 +80,8 @@ static void report(struct zkl__contender *c, enum zkl__outcome_kind kind, int co
 {
     ZKL__ENSURE(!c->out->has_outcome);
     c->out->has_outcome = true;
-    c->out->outcome =
-        (struct zkl__outcome){.kind = kind, .code = code, .why = why, .now = c->core->now};
+    c->out->outcome = (struct zkl__outcome){
+        .kind = kind, .code = code, .why = why, .path = c->config.path, .now = c->core->now};
 }
 
 /* Schedules a retry with exponential backoff, 20 ms to 2 s. */

@@ -60,6 +60,7 @@ struct zkl__outcome {
     int code;                         /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
     int zk_code;                      /* ZooKeeper's number if it was its word */
     const char *why;                  /* static text */
+    const char *path;                 /* FAILED, of a multi-contender: whose queue it was */
     int64_t token;                    /* GRANTED, as the next three */
     int64_t serial;                   /* how many grants this node has had, this one included */
     struct zkl__contender *contender; /* that holds: another one than the owner made, when that

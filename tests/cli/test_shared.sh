@@ -130,7 +130,7 @@ free b
 start slot -j 2 slots
 await "a slot" said "in slot"
 code 125 zklock run -n --and slots a true
-says 'in use as a semaphore'
+says '^zklock: "/locks/slots": the path is in use as a semaphore'
 free a
 let_go slot
 wait
