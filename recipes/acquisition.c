@@ -538,6 +538,7 @@ struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
 void zkl__lock_give_up(struct zkl__object *object, int code)
 {
     zkl_lock *lock = (zkl_lock *)object;
+    zkl__campaign_end(lock, code, "the session is closed"); /* between two acquires, too */
     if (!lock->acquisition) {
         return;
     }

@@ -44,8 +44,10 @@ struct zkl__campaign {
     struct zkl__callback callback;
     struct zkl__retry next; /* of an acquire that failed */
     struct zkl__stops stops;
-    struct zkl__acquisition *acquisition; /* with a reference; NULL between two acquires */
-    enum { CAMPAIGNS, LEAVES, STOPPED, ENDED } target; /* ENDED: the user had the last call */
+    struct zkl__acquisition *acquisition;     /* with a reference; NULL between two acquires */
+    enum { CAMPAIGNS, LEAVES, ENDED } target; /* ENDED: the user had the last call */
+    int code;                                 /* of the last call, when it leaves */
+    const char *why;                          /* and its text */
     /* The user's function is to be called, or runs, with these: */
     bool reports;
     zkl_state state; /* HELD or JEOPARDY while the user leads */
@@ -65,11 +67,25 @@ static void on_next(void *owner)
     zkl__campaign_wake(((struct zkl__campaign *)owner)->lock);
 }
 
+bool zkl__campaign_end(zkl_lock *lock, int code, const char *why)
+{
+    struct zkl__campaign *campaign = lock->campaign;
+    if (!campaign || campaign->target == ENDED) {
+        return false;
+    }
+    if (campaign->target == CAMPAIGNS || code == ZKL_OK) {
+        campaign->target = LEAVES;
+        campaign->code = code;
+        campaign->why = why;
+    }
+    zkl__campaign_wake(lock);
+    return true;
+}
+
 static void on_stop(void *owner)
 {
-    struct zkl__campaign *campaign = owner;
-    campaign->target = campaign->target == CAMPAIGNS ? STOPPED : campaign->target;
-    zkl__campaign_wake(campaign->lock);
+    const struct zkl__campaign *campaign = owner;
+    zkl__campaign_end(campaign->lock, ZKL_ECANCELED, "the stop token is raised");
 }
 
 /* --- decisions: session mutex held ----------------------------------------------------------- */
@@ -166,9 +182,6 @@ static int campaign_on(struct zkl__campaign *it)
         }
         /* It is released when the user's call has returned. */
         AWAIT_UNTIL(it, !it->reports);
-        if (lock->acquisition != it->acquisition && it->acquisition->code != ZKL_OK) {
-            report_end(it, it->acquisition->code, 0, "given up with all of the session");
-        }
         withdraw(it);
     }
     CALL_END(it);
@@ -194,8 +207,7 @@ static void run(void *owner)
         if (campaign->target == CAMPAIGNS) {
             campaign_on(campaign);
         } else if (campaign->target != ENDED) {
-            report_end(campaign, campaign->target == STOPPED ? ZKL_ECANCELED : ZKL_OK, 0,
-                       "the stop token is raised");
+            report_end(campaign, campaign->code, 0, campaign->why);
         }
         if (!campaign->reports) {
             break;
@@ -273,10 +285,7 @@ int zkl_election_leave(zkl_lock *lock, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->campaign && lock->campaign->target != ENDED) {
-        lock->campaign->target = LEAVES;
-        zkl__campaign_wake(lock);
-    } else {
+    if (!zkl__campaign_end(lock, ZKL_OK, NULL)) {
         rc = zkl__fail_at(err, ZKL_ENOTWAITING, lock->path, "this candidate does not stand");
     }
     zkl__session_leave(lock->session);
@@ -286,12 +295,8 @@ int zkl_election_leave(zkl_lock *lock, zkl_error *err)
 void zkl__campaign_finish(zkl_lock *lock)
 {
     struct zkl__campaign *campaign = lock->campaign;
-    if (!campaign) {
-        return;
-    }
-    campaign->target = campaign->target == ENDED ? ENDED : LEAVES;
-    zkl__campaign_wake(lock);
-    if (!zkl__callbacks_inside(&lock->session->callbacks, &campaign->callback)) {
+    zkl__campaign_end(lock, ZKL_OK, NULL);
+    if (campaign && !zkl__callbacks_inside(&lock->session->callbacks, &campaign->callback)) {
         zkl__callbacks_finish(&lock->session->callbacks, &campaign->callback);
     }
 }

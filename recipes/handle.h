@@ -193,6 +193,9 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
 /* election.c: the acquisition has changed; also in a step. */
 void zkl__campaign_wake(zkl_lock *lock);
+/* The last call follows, with this code and text. ZKL_OK, of a leave, is not replaced by another
+ * code. False: there is no campaign, or its last call was made. */
+bool zkl__campaign_end(zkl_lock *lock, int code, const char *why);
 /* For zkl_lock_free: the campaign ends, and its last callback has returned when this returns, but
  * for one that this very thread is in. */
 void zkl__campaign_finish(zkl_lock *lock);

@@ -274,6 +274,8 @@ int zkl_lock_cancel(zkl_lock *lock)
     if (lock->acquisition && !lock->acquisition->settled) {
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         ends = true;
+    } else if (!lock->acquisition) { /* a campaign may be between two acquires */
+        ends = zkl__campaign_end(lock, ZKL_ECANCELED, "cancelled") || ends;
     }
     ends = zkl__calls_end(session, &lock->object, ZKL_ECANCELED, false) > 0 || ends;
     zkl__session_leave(session);

@@ -131,9 +131,17 @@ static void free_observer(zkl_election_observer *observer, const zkl_leader *lea
     mailbox_put(payload, (struct letter){.from = observer});
 }
 
+static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.from = lock, .code = (int)state, .grant = {.token = token}, .thread = pthread_self()};
+    letter.granted = err->code != ZKL_OK;
+    snprintf(letter.text, sizeof letter.text, "%s", err->code == ZKL_OK ? "" : zkl_error_name(err->code));
+    mailbox_put(payload, letter);
+}
+
 TEST(test_free_and_close)
 {
-    struct mailbox box = MAILBOX_INIT;
+    struct mailbox box = MAILBOX_INIT, ended = MAILBOX_INIT;
     zkl_election_observer *observer;
     kit_set_up(NULL);
     ASSERT_OK(zkl_election_observe(&observer, one, PATH, free_observer, &box, NULL));
@@ -143,20 +151,19 @@ TEST(test_free_and_close)
     zkl_lock *a = candidate(two, NULL);
     kit_acquire(a);
     kit_close(one);
+    /* between two acquires */
+    ASSERT_OK(zkl_testing_refuse(two, ZKL_ELIMIT, 1, NULL));
+    zkl_lock *b = candidate(two, NULL);
+    ASSERT_OK(zkl_election_stand(b, on_stand, &ended, NULL));
+    CU_ASSERT(kit_held_for(a, 50));
     kit_close(two);
+    CU_ASSERT_STRING_EQUAL(ended.letters[0].text, "ZKL_ECLOSED");
+    kit_free(b);
     kit_free(a); /* after the close of what they were made from */
     zkl_election_observer_free(observer);
 }
 
 /* --- again and again -------------------------------------------------------------------------------------------------- */
-
-static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
-{
-    struct letter letter = {.from = lock, .code = (int)state, .grant = {.token = token}, .thread = pthread_self()};
-    letter.granted = err->code != ZKL_OK;
-    snprintf(letter.text, sizeof letter.text, "%s", err->code == ZKL_OK ? "" : zkl_error_name(err->code));
-    mailbox_put(payload, letter);
-}
 
 TEST_WITH_SESSIONS(test_campaign_lead_lost_campaign)
 {
@@ -282,7 +289,9 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_candidate_keeps_its_stop_token)
     zkl_lock *lock = candidate(one, NULL);
     ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_set_stop(lock, &stop, NULL), ZKL_EDEADLK);
-    kit_free(lock); /* and its last call, before the mailbox goes */
+    ASSERT_OK(zkl_lock_cancel(lock)); /* and its last call */
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_STRING_EQUAL(box.letters[0].text, "ZKL_ECANCELED");
 }
 
 static void free_in_term(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
