@@ -193,8 +193,8 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
  * ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a
  * partition's; of a semaphore: its limit is another one, or the path is a lock's or an election's;
  * or a part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not
- * exist), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL,
- * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * exist), ZKL_ELIMIT (watches, or a request of more than 1 MB), ZKL_EUNSUPPORTED (the server
+ * refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none

@@ -293,7 +293,9 @@ static void contender_fail_by_reply(struct zkl__contender *c)
     } else if (reply->unsent) {
         why = code == ZKL_EINVAL   ? "the path is too long under the session's chroot"
               : code == ZKL_ENOMEM ? "out of memory"
-                                   : "too many watches in this session";
+              : c->event->role == ZKL__ROLE_CREATE /* which sets no watch */
+                  ? "the request is larger than the 1 MB that a server takes"
+                  : "too many watches in this session";
     }
     contender_fail(c, code, why);
     c->out->outcome.zk_code = reply->zk_code;

@@ -157,7 +157,8 @@ TEST_IN_BOTH(test_one_refusal_ends_all)
     CU_ASSERT_EQUAL(script_ours(), 0);
 }
 
-/* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
+/* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. So is a
+ * request that is too large. */
 TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
 {
     script.refuse_kind = ZKL__OP_MULTI;
@@ -165,6 +166,9 @@ TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
     script.refuse_count = 1000;
     ask(&me);
     CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
+    script.refuse_code = ZKL_ELIMIT;
+    ask(&me);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "request is larger"));
 }
 
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
