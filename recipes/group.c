@@ -308,16 +308,19 @@ static bool has_departed(const struct change *change)
     return change->departures != change->group->departures;
 }
 
-/* Waits until is_so, or until the group has left. */
+/* Waits until is_so, until the servers refuse it, or until the group has left. */
 static int await_member(struct change *change, bool is_so)
 {
     struct zkl__call *call = &change->call;
+    const struct zkl__membership *m = &change->group->m;
     if (has_departed(change)) {
         return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "it left meanwhile");
     }
-    call->late = change->group->m.step == ZKL__MEMBER_WAIT
-                     ? "the time is up: another member has this id"
-                     : "the time is up: no response from the servers";
+    if (!is_so && m->code != ZKL_OK) {
+        return zkl__fail(call->err, m->code, m->zk_code, NULL, "%s", m->why);
+    }
+    call->late = m->step == ZKL__MEMBER_WAIT ? "the time is up: another member has this id"
+                                             : "the time is up: no response from the servers";
     return is_so ? ZKL_OK : ZKL__PENDING;
 }
 
@@ -330,11 +333,7 @@ static int run_join(struct zkl__call *call)
     change->joining = true;
     zkl__membership_join(&group->m);
     zkl__watch_handle_wake(&group->handle, &group->m.watcher);
-    AWAIT_CALL(call, await_member(change, group->m.joined || group->m.code != ZKL_OK));
-    if (!group->m.joined) {
-        RETURN(call,
-               zkl__fail(call->err, group->m.code, group->m.zk_code, NULL, "%s", group->m.why));
-    }
+    AWAIT_CALL(call, await_member(change, group->m.joined));
     change->joining = false;
     CALL_END(call);
 }
@@ -360,6 +359,7 @@ static int run_update(struct zkl__call *call)
     group->m.data = change->data;
     change->data = NULL;
     group->m.stale = true;
+    group->m.code = ZKL_OK;
     zkl__watch_handle_wake(&group->handle, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
     CALL_END(call);

@@ -115,7 +115,7 @@ struct zkl__membership {
         ZKL__MEMBER_REMOVING
     } doing;         /* what the operation under way is for */
     int32_t version; /* of the node, when it was known to be ours */
-    int code;        /* why the servers refused a join; ZKL_OK: they did not */
+    int code;        /* why the servers refused a join or an update; ZKL_OK: they did not */
     int zk_code;
     const char *why;
 };

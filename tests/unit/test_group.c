@@ -103,6 +103,8 @@ TEST_WITH_SESSIONS(test_join_list_and_leave)
     join(b);
     TOLD(3, "a;b;");
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 2);
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL));
+    CU_ASSERT_EQUAL(zkl_group_update(a, "x", 5000, &err), ZKL_EAUTH);
     ASSERT_OK(zkl_group_update(a, "new", 5000, &err));
     CU_ASSERT_EQUAL(strncmp(roll(two), "a=new;b=", 8), 0);
     leave(b);
