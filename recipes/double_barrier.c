@@ -195,12 +195,15 @@ static int run_enter(struct zkl__call *call)
             if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
                 break;
             }
-            if (ready == ZKL__RC_ROLLEDBACK ||
-                (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE))) {
-                continue; /* the members or the ready node have changed: list again */
+            if (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE)) {
+                continue; /* the ready node has changed: list again */
             }
-            RETURN(call, zkl__fail_at(call->err, zkl__rc_code(ready), p->ready_path,
-                                      "the ready node cannot be written: %s", zkl__rc_name(ready)));
+            if (ready == ZKL__RC_ROLLEDBACK) { /* the check of our member node was refused */
+                ready = call->answer.parts[0];
+            }
+            RETURN(call,
+                   zkl__fail(call->err, zkl__rc_code(ready), call->answer.zk_code, p->ready_path,
+                             "the ready node cannot be written: %s", zkl__rc_name(ready)));
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */

@@ -347,6 +347,19 @@ TEST(test_a_sign_that_may_not_be_read)
     }
 }
 
+/* Refused, too, and asked once. */
+TEST_WITH_SESSIONS(test_a_member_that_may_not_be_read)
+{
+    static const zkl_acl_entry others[] = {{ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl acl = {1, others};
+    zkl_session *session = kit_open(SESSION_OPTIONS(.acl = &acl));
+    zkl_double_barrier *barrier = make_barrier(session, 1);
+    make_path();
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 1000, NULL), ZKL_EAUTH);
+    zkl_double_barrier_free(barrier);
+    kit_close(session);
+}
+
 struct entering {
     zkl_double_barrier *barrier;
     int ends, refused;
