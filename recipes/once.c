@@ -55,8 +55,9 @@ struct once {
     /* What is recorded: */
     zkl_once_slot to_record;
     char text[24];
-    bool written; /* it is, also when the lock was lost */
-    bool lost;    /* our znode is deleted */
+    bool written;               /* it is, also when the lock was lost */
+    bool lost;                  /* our znode is deleted */
+    struct zkl__answer refusal; /* of the write */
 };
 
 static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
@@ -256,6 +257,7 @@ static int run_record(struct zkl__call *call)
         once->written = true;
         RETURN(call, ZKL_OK);
     }
+    once->refusal = call->answer;
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
     call->doubt =
         once->lost ? "the lock was lost, and it is unknown whether the slot is recorded: " : NULL;
@@ -274,9 +276,17 @@ static int run_record(struct zkl__call *call)
                              "next holder"
                            : "the lock was lost before the slot could be recorded");
     }
-    if (!once->written) { /* nobody else may write while our znode is first */
+    if (once->written) {
+        RETURN(call, ZKL_OK);
+    }
+    call->answer = once->refusal;
+    enum zkl__rc refused = call->answer.parts[call->answer.parts[1] == ZKL__RC_ROLLEDBACK ? 0 : 1];
+    if (refused == ZKL__RC_BADVERSION || refused == ZKL__RC_NONODE) {
+        /* nobody else may write while our znode is first */
         FAIL(call, ZKL_ECONFLICT, "the record was changed by somebody else");
     }
+    FAIL_REPLY(call, zkl__rc_code(refused), "the record may not be written: %s",
+               zkl__rc_why(refused));
     CALL_END(call);
 }
 

@@ -86,6 +86,8 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
     slot = look(next, false);
+    ASSERT_OK(zkl_testing_refuse(two, ZKL_ELIMIT, 1, NULL));
+    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 10000, NULL), ZKL_ELIMIT);
     ASSERT_OK(zkl_once_record(next, &slot, 10000, NULL));
     slot = look(next, true);
     CU_ASSERT_EQUAL(slot.last_ms, slot.round_ms);
