@@ -45,6 +45,9 @@ static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
     call->again = INT64_MAX;
+    if (call->ended != ZKL_OK) {
+        return conclude(call, zkl__fail_at(call->err, call->ended, NULL, "cancelled"));
+    }
     int rc = call->run(call);
     if (rc != ZKL__PENDING) {
         return conclude(call, rc);
@@ -261,6 +264,9 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
                          code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
             finish(at, conclude(at, code));
             count++;
+        } else if (at->blocking && all && owner) { /* its caller's thread ends it */
+            at->ended = code;
+            call_poke(at);
         }
     }
     return count;

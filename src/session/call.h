@@ -127,6 +127,7 @@ struct zkl__call {
     bool changed; /* one of them has fired since the last wait */
     struct zkl__stops stops;
     bool stopped, blocking, over;
+    int ended; /* blocking: its object is freed, and this is its result; ZKL_OK: it is not */
     struct zkl__signal news; /* blocking */
     struct zkl__alarm alarm; /* asynchronous, as the rest */
     struct zkl__callback callback;
@@ -159,7 +160,8 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
  * calls of the session. Also in a step. */
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
 /* Ends the asynchronous calls of this owner with this code, and returns how many there were. Their
- * done is called later. all: also those that finish. */
+ * done is called later. all: also those that finish, and, of an owner, those that block, which
+ * return soon and do not count. */
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
 /* Their owner is about to be freed. When this returns, the done of each call that is over has been
  * called, except the one that this thread is in: that call has no owner any more. When one of them

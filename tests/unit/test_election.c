@@ -262,6 +262,26 @@ TEST_WITH_SESSIONS(test_error_classes)
     CU_ASSERT_EQUAL(mailbox_count(&box), 4);
 }
 
+static void *publish(void *lock)
+{
+    CU_ASSERT_EQUAL(zkl_election_publish(lock, "x", 5000, NULL), ZKL_ECANCELED);
+    return NULL;
+}
+
+TEST_WITH_SESSIONS(test_a_free_ends_a_publish)
+{
+    pthread_t thread;
+    zkl_lock *lock = candidate(one, NULL);
+    kit_acquire(lock);
+    kit_delay(one, true);
+    uint64_t before = kit_requests(one);
+    CU_ASSERT_EQUAL(pthread_create(&thread, NULL, publish, lock), 0);
+    ASSERT_EVENTUALLY(kit_requests(one) > before);
+    kit_free(lock);
+    pthread_join(thread, NULL);
+    kit_delay(one, false);
+}
+
 static void stand_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     (void)grant, (void)err;
