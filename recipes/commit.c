@@ -201,7 +201,8 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
             return rc;
         }
         bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
-        if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
+        size_t most = ZKL_PATH_MAX - (sequential ? 10 : 0); /* the servers add ten digits */
+        if (!op->path || strlen(op->path) > most || !zkl__path_form(op->path, sequential)) {
             return zkl__fail_at(err, ZKL_EINVAL, op->path,
                                 "operation %zu: not an absolute znode path", i);
         }

@@ -38,7 +38,7 @@ typedef enum zkl_create_mode {
 typedef struct zkl_op {
     zkl_op_kind kind;
     const char *path; /* absolute, under the session's chroot. A sequential create gives the part
-                         before the digits */
+                         before the ten digits, which count in ZKL_PATH_MAX */
     const void *data; /* NULL with size 0: empty */
     size_t size;
     int32_t version;

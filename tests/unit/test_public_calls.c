@@ -463,7 +463,10 @@ TEST(test_long_paths)
     zkl_session *session = kit_open(NULL);
     EACH_ROW (i, lengths) {
         long_path(path, lengths[i]);
-        kit_free(kit_hold(session, path, NULL));
+        zkl_lock *lock = kit_hold(session, path, NULL);
+        const zkl_op op = {.path = path, .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL};
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 1000, NULL, NULL), lengths[i] > 1014 ? ZKL_EINVAL : ZKL_OK);
+        kit_free(lock);
     }
     long_path(path, 1000);
     for (int i = 0; i < handle_recipe_count; i++) {
