@@ -69,8 +69,7 @@ static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 static int check_record(const struct zkl__call *call)
 {
     if (call->answer.rc != ZKL__RC_OK) {
-        return zkl__fail_at(call->err, zkl__rc_code(call->answer.rc), NULL, "the record: %s",
-                            zkl__rc_name(call->answer.rc));
+        return zkl__call_refused(call, NULL, "the record");
     }
     return ((const struct once *)call)->last_ms != -1
                ? ZKL_OK
@@ -144,8 +143,8 @@ static int run_look(struct zkl__call *call)
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path, .name = once->node});
     if (call->answer.rc != ZKL__RC_OK) {
         enum zkl__rc rc = call->answer.rc;
-        FAIL(call, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), "our znode: %s",
-             zkl__rc_name(rc));
+        FAIL_REPLY(call, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), "our znode: %s",
+                   zkl__rc_name(rc));
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
     AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});

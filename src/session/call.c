@@ -568,8 +568,8 @@ int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const cha
                 RETURN(it, ZKL_OK);
             }
         } else if (rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
-            RETURN(it, zkl__fail_at(call->err, zkl__rc_code(rc), it->level, "cannot be created: %s",
-                                    zkl__rc_why(rc)));
+            RETURN(it, zkl__fail(call->err, zkl__rc_code(rc), call->answer.zk_code, it->level,
+                                 "cannot be created: %s", zkl__rc_why(rc)));
         }
     }
     CALL_END(it);

@@ -297,6 +297,9 @@ TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
 {
     zkl_error err = {.text = ""};
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL)); /* the directory above */
+    CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH "/1", 10000, &err), ZKL_EAUTH);
+    CU_ASSERT_EQUAL(err.zk_code, -102);
     ASSERT_OK(zkl_barrier_set(one, PATH "/1", 10000, NULL));
     CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, &err), ZKL_ECONFLICT);
     ASSERT_SAYS(err, "has or had children");
