@@ -87,7 +87,7 @@ leads c 2
 true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
 # Whoever kills the process that checks learns nothing of the host any more: it ends, by name.
 checker=$(pgrep -P "$c" zklock-health)
-reaped() { ! ps --ppid "$c,$checker" | grep -q defunct; }
+reaped() { ! pgrep -r Z -P "$c,$checker" >/dev/null; }
 await "the end of what checks leave behind" reaped
 kill -KILL "$checker"
 ends "exit code without a checker" 125 "$c"
