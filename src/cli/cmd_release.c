@@ -17,7 +17,7 @@ static bool take_token(const char *value)
 {
     char *end;
     chosen.token = strtoll(value, &end, 10);
-    bool fine = chosen.token > 0 && !*end;
+    bool fine = chosen.token > 0 && chosen.token < INT64_MAX && !*end;
     if (!fine) {
         cli_error("--token: '%s' is none; 'zklock ls' shows them", value);
     }
