@@ -70,6 +70,12 @@ int job_fit(void)
     if (job.grace_ms <= room_ms && room_ms > 0) {
         return CLI_GO_ON;
     }
+    if (job.grace_ms == JOB_UNSET) {
+        cli_error("this session of %" PRId64
+                  "ms leaves CMD no time to end within its lease; lengthen --session-timeout",
+                  zkl_session_timeout_ms(cli_session));
+        return EXIT_FAILED;
+    }
     cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64
               "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
               "ms; shorten --grace or lengthen --session-timeout",

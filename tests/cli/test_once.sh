@@ -8,6 +8,8 @@ code 125 zklock once job true
 code 125 zklock once --slot 100ms job true
 code 125 zklock once --slot 10s@10s job true
 code 125 zklock once --slot 10s job
+code 125 zklock --session-timeout 1300ms once --slot 10s job true
+says '^zklock: this session of 1300ms'
 code 125 zklock once --slot 10s
 
 # So long that none ends in the middle of the test.
