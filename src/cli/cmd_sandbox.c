@@ -74,11 +74,13 @@ static bool have_jar(const char *folder, const char *name, const char *package)
 
 static bool find_parts(void)
 {
-    static char java[PATH_MAX];
+    static char java[PATH_MAX], absolute[PATH_MAX];
     const char *home = getenv("JAVA_HOME"), *jars = getenv("ZKLOCK_SANDBOX_JARS");
     snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
     guardian_order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
-    guardian_order.jars = jars && *jars ? jars : "/usr/share/java";
+    /* Servers work in another directory. What is not there is named by have_jar(). */
+    jars = jars && *jars ? jars : "/usr/share/java";
+    guardian_order.jars = realpath(jars, absolute) ? absolute : jars;
     if (execute_check(guardian_order.java) != 0) {
         cli_error("sandbox: no java in $JAVA_HOME or $PATH; on Debian: apt-get install "
                   "default-jre-headless");

@@ -98,6 +98,8 @@ file_matches "as JSON" said '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[
 kill -TERM "$pid"
 wait "$pid"
 
+code 0 env -C "${ZKLOCK_SANDBOX_JARS:-/usr/share/java}" ZKLOCK_SANDBOX_JARS=. zklock sandbox true
+
 # What is missing is named.
 code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox
 says 'zookeeper.jar: No such file.*apt-get install'
