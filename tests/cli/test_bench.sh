@@ -31,6 +31,12 @@ background zklock bench --for 1h >"$work/first"
 await "a table" lines "$work/first" 1
 ended_by INT "exit code after INT" 130
 patience_ms=7000 await "nothing is left after INT" nobody
+background zklock bench --for 1h >"$work/first"
+await "a table" lines "$work/first" 1
+freeze_servers
+ended_by INT "exit code after INT, without servers" 130
+thaw_servers
+await "nothing is left after that" nobody
 
 # Somebody removes the holder's znode while bench hands over, at another moment in each round: bench ends, and says why.
 rob() {
