@@ -20,24 +20,19 @@ int64_t now_ms(void)
 }
 
 /* Where the library has no thread, what is waited for comes about in a wait of the library's. */
-static void let_a_millisecond_pass(void)
+bool look_again(int64_t end_ms)
 {
     static pthread_mutex_t nobodys = PTHREAD_MUTEX_INITIALIZER;
     struct zkl__signal never;
-    if (!zkl__threadless) {
+    if (zkl__threadless) {
+        zkl__signal_init(&never);
+        pthread_mutex_lock(&nobodys);
+        zkl__signal_wait(&never, &nobodys, zkl__clock_now() + ZKL__MS);
+        pthread_mutex_unlock(&nobodys);
+        zkl__signal_deinit(&never);
+    } else {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-        return;
     }
-    zkl__signal_init(&never);
-    pthread_mutex_lock(&nobodys);
-    zkl__signal_wait(&never, &nobodys, zkl__clock_now() + ZKL__MS);
-    pthread_mutex_unlock(&nobodys);
-    zkl__signal_deinit(&never);
-}
-
-bool look_again(int64_t end_ms)
-{
-    let_a_millisecond_pass();
     return now_ms() < end_ms;
 }
 

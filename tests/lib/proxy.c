@@ -150,14 +150,6 @@ static void expire(const struct proxy *p, const struct connection *c)
     close(fd);
 }
 
-/* An answer becomes that of a server that does not know the request. */
-static void refuse(struct connection *c, unsigned char *body, size_t *size)
-{
-    memcpy(body + 12, (const unsigned char[]){0xff, 0xff, 0xff, 0x100 - 6}, 4);
-    *size = 16;
-    c->refusing = true;
-}
-
 /* False: the connection ends. */
 static bool see_request(struct proxy *p, struct connection *c, unsigned char *body)
 {
@@ -200,34 +192,14 @@ static bool see_answer(struct proxy *p, struct connection *c, unsigned char *bod
         c->held_until_ns = clock_ns(CLOCK_MONOTONIC) + HOLD_MS * MS;
     } else if (mark.fate == PROXY_LIE) {
         p->script.lie(p->script.payload, mark.type, body, size);
-    } else if (mark.fate == PROXY_UNIMPLEMENTED) {
-        refuse(c, body, size);
+    } else if (mark.fate == PROXY_UNIMPLEMENTED) { /* as of a server that does not know the request */
+        memcpy(body + 12, (const unsigned char[]){0xff, 0xff, 0xff, 0x100 - 6}, 4);
+        *size = 16;
+        c->refusing = true;
     } else if (mark.fate == PROXY_EXPIRE_AFTER) {
         expire(p, c);
     }
     return mark.fate != PROXY_CUT_AFTER && mark.fate != PROXY_EXPIRE_AFTER;
-}
-
-static void see_welcome(struct proxy *p, struct connection *c, unsigned char *body, size_t *size)
-{
-    if (*size >= 4 + sizeof c->session) {
-        memcpy(c->session, body + 4, sizeof c->session);
-    }
-    if (p->script.lie) {
-        p->script.lie(p->script.payload, PROXY_OP_NONE, body, size);
-    }
-}
-
-static void garble(struct proxy *p, const struct connection *c)
-{
-    const struct linger hard = {1, 0};
-    int client = c->fd[PROXY_TO_CLIENT];
-    (void)!send(client, p->garbage, p->garbage_size, MSG_NOSIGNAL);
-    if (p->reset) {
-        setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-    }
-    p->garbage = NULL;
-    p->hits++;
 }
 
 /* The same. */
@@ -235,13 +207,23 @@ static bool see(struct proxy *p, struct connection *c, int which, unsigned char 
 {
     struct way *way = &c->ways[which];
     if (which == PROXY_TO_SERVER && p->garbage) {
-        garble(p, c);
+        const struct linger hard = {1, 0};
+        int client = c->fd[PROXY_TO_CLIENT];
+        (void)!send(client, p->garbage, p->garbage_size, MSG_NOSIGNAL);
+        if (p->reset) {
+            setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+        }
+        p->garbage = NULL;
+        p->hits++;
         return false;
     }
     if (!way->first_seen) {
         way->first_seen = true;
-        if (which == PROXY_TO_CLIENT) {
-            see_welcome(p, c, body, size);
+        if (which == PROXY_TO_CLIENT && *size >= 4 + sizeof c->session) {
+            memcpy(c->session, body + 4, sizeof c->session);
+        }
+        if (which == PROXY_TO_CLIENT && p->script.lie) {
+            p->script.lie(p->script.payload, PROXY_OP_NONE, body, size);
         }
         return true;
     }
@@ -390,18 +372,6 @@ static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
     return n;
 }
 
-static void turn(struct proxy *p)
-{
-    eventfd_t woken;
-    eventfd_read(p->wake, &woken);
-    for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        if (p->connections[i].open) {
-            serve(p, &p->connections[i]);
-        }
-    }
-    take(p);
-}
-
 static void *run(void *arg)
 {
     struct proxy *p = arg;
@@ -414,7 +384,14 @@ static void *run(void *arg)
         int64_t left = due == INT64_MAX ? -1 : (due - clock_ns(CLOCK_MONOTONIC) + 999999) / 1000000;
         poll(fds, (nfds_t)n, due == INT64_MAX ? -1 : left < 0 ? 0 : (int)left);
         pthread_mutex_lock(&p->mutex);
-        turn(p);
+        eventfd_t woken;
+        eventfd_read(p->wake, &woken);
+        for (int i = 0; i < CONNECTIONS_MAX; i++) {
+            if (p->connections[i].open) {
+                serve(p, &p->connections[i]);
+            }
+        }
+        take(p);
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;
