@@ -34,6 +34,9 @@ patience_ms=7000 await "nothing is left after INT" nobody
 background zklock bench --for 1h >"$work/first"
 await "a table" lines "$work/first" 1
 freeze_servers
+# No thread runs: all wait for a response.
+hangs() { ! grep -q '^State:[[:space:]]*R' "/proc/$pid"/task/*/status; }
+await "a request without a response" hangs
 ended_by INT "exit code after INT, without servers" 130
 thaw_servers
 await "nothing is left after that" nobody
