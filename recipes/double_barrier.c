@@ -198,12 +198,9 @@ static int run_enter(struct zkl__call *call)
             if (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE)) {
                 continue; /* the ready node has changed: list again */
             }
-            if (ready == ZKL__RC_ROLLEDBACK) { /* the check of our member node was refused */
-                ready = call->answer.parts[0];
-            }
-            RETURN(call,
-                   zkl__fail(call->err, zkl__rc_code(ready), call->answer.zk_code, p->ready_path,
-                             "the ready node cannot be written: %s", zkl__rc_name(ready)));
+            /* The answer's code is that of the part that was refused, which may be the check of our
+             * member node. */
+            REFUSED(call, p->ready_path, "the ready node cannot be written");
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */

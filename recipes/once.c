@@ -279,7 +279,7 @@ static int run_record(struct zkl__call *call)
         RETURN(call, ZKL_OK);
     }
     call->answer = once->refusal;
-    enum zkl__rc refused = call->answer.parts[call->answer.parts[1] == ZKL__RC_ROLLEDBACK ? 0 : 1];
+    enum zkl__rc refused = call->answer.rc; /* of the part that was refused */
     if (refused == ZKL__RC_BADVERSION || refused == ZKL__RC_NONODE) {
         /* nobody else may write while our znode is first */
         FAIL(call, ZKL_ECONFLICT, "the record was changed by somebody else");
