@@ -378,8 +378,9 @@ bool http_open(void)
         cli_error("--listen %s: %s", http.given, strerror(errno));
         return false;
     }
-    /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. It
-     * logs nothing without MHD_USE_ERROR_LOG: what clients did wrong is told to them. */
+    /* The thread of libmicrohttpd must take no signal: they are for the loops of this program.
+     * libmicrohttpd logs nothing without MHD_USE_ERROR_LOG, and a client whose request is wrong
+     * gets an error as the response. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     http.daemon = http_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL,

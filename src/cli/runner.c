@@ -206,8 +206,9 @@ static int contend_ask(void)
     return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &cli_failure);
 }
 
-/* Opens the session. A policy without `opened` begins to queue at once: the library sends the
- * create together with the session's first requests, which saves a round trip. */
+/* Opens the session. Where the policy has nothing to do when the session is opened, the acquire
+ * begins at once: the library sends its create together with the session's first requests, which
+ * saves a round trip. */
 static int contend_open(void)
 {
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CLI_CALL_MS;

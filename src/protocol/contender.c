@@ -969,7 +969,8 @@ static void path_conflict_on_reply(struct zkl__contender *c)
         }
         c->conflict.stage =
             newest && predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
-        /* At the end the list once more: what stands before us may have changed. */
+        /* When the inspection ends, the contender lists the queue again, for its predecessor may be
+         * another one by now. */
     }
 }
 
