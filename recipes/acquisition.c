@@ -116,7 +116,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->why =
         acquisition->granted ? "the lease ended" : outcome->why; /* until a loss names its reason */
     acquisition->path = acquisition->lock->path;
-    for (size_t i = 1; outcome->path && i < acquisition->lock->path_count; i++) {
+    for (size_t i = 1; !acquisition->granted && i < acquisition->lock->path_count; i++) {
         const char *other = acquisition->lock->paths[i];
         acquisition->path = strcmp(outcome->path, other) == 0 ? other : acquisition->path;
     }
