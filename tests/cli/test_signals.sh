@@ -35,8 +35,8 @@ await "CMD to be stopped" grep -q 'stopped by SIGSTOP: "signals" stays held; kil
 ended_by TERM "exit code of a CMD that was stopped" 143
 true_that "CMD is gone" gone "$(cat "$work/stopped")"
 
-# It has left its process group.
-background zklock run signals python3 -c 'import os, sys, time
+# It has left its process group, and who called us had TERM blocked.
+background env --block-signal=TERM zklock run signals python3 -c 'import os, sys, time
 child = os.fork() or time.sleep(2) or os._exit(0)
 os.setpgid(child, child)
 os.setpgid(0, child)
