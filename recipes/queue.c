@@ -363,10 +363,10 @@ static int run_revoke(struct zkl__call *call)
         RETURN(call, no_such(call));
     }
     if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->refuses)) {
-        FAIL(call, ZKL_EAUTH,
-             "the request may not be written: the holder does not listen (it has "
-             "no revoke_fn), or the access list of its znode does not permit "
-             "it");
+        FAIL_REPLY(call, ZKL_EAUTH,
+                   "the request may not be written: the holder does not listen (it has "
+                   "no revoke_fn), or the access list of its znode does not permit "
+                   "it");
     }
     if (call->answer.rc != ZKL__RC_OK) {
         REFUSED(call, path, "the request may not be written");

@@ -154,6 +154,9 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL));
     ASSERT_OK(mailbox_code(&box, 2));
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+    ASSERT_OK(zkl_testing_refuse(two, ZKL_EAUTH, 1, NULL));
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH);
+    CU_ASSERT_EQUAL(err.zk_code, -102); /* ZNOAUTH */
     strcpy(node, held_node);
     kit_delay(one, true);
     ASSERT_OK(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_ended, &box, NULL));
