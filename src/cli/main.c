@@ -314,7 +314,8 @@ int main(int argc, char **argv)
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1); /* else glibc maps an arena for each of the library's threads */
 #endif
-    /* Whoever called us may have blocked signals. They are to end CMD, too, and CMD inherits this. */
+    /* Whoever called us may have blocked signals. They are to end CMD, too, and CMD inherits this.
+     */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
