@@ -20,10 +20,9 @@ struct snapshot {
     } public;
     zkl_heap heap;
     struct zkl__children *names;
-    const char **foreign;      /* the names that are no contender's, in one block with their text */
     bool failed;               /* no memory for some data */
-    zkl_queue_entry entries[]; /* one for each name; name NULL: deleted before it was read. As many
-                                  members follow */
+    zkl_queue_entry entries[]; /* one for each name; name NULL: no contender's, or deleted before it
+                                  was read. As many members follow, or the names of no contenders */
 };
 
 struct queue_call {
@@ -50,7 +49,6 @@ void zkl_queue_free(zkl_queue *queue)
         zkl__free(&heap, snapshot->entries[i].data);
     }
     zkl__free(&heap, snapshot->names);
-    zkl__free(&heap, snapshot->foreign);
     zkl__free(&heap, snapshot);
 }
 
@@ -74,16 +72,16 @@ static void take_list(struct zkl__call *call, const struct zkl__reply *list)
     snapshot->heap = *heap;
     snapshot->names = names;
     call->children = NULL;
-    size_t bytes = names->others * sizeof(const char *) + 1, count = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        bytes += strlen(list->children[i]) + 1;
+    if (q->members) {
+        return;
     }
-    snapshot->foreign = zkl__alloc(heap, bytes);
-    snapshot->failed = !snapshot->foreign;
-    char *text = snapshot->failed ? NULL : (char *)(snapshot->foreign + names->others);
-    for (size_t i = 0; text && count < names->others; i++) {
-        if (!zkl__name_contends(list->children[i])) {
-            snapshot->foreign[count++] = zkl__text_put(&text, list->children[i]);
+    zkl_queue *public = &snapshot->public.queue;
+    const char **foreign = (const char **)(snapshot->entries + names->count);
+    public->foreign_names = foreign;
+    for (size_t i = 0; i < names->count; i++) {
+        if (!zkl__name_contends(names->all[i].name)) {
+            foreign[public->foreign++] = names->all[i].name;
+            names->all[i].verdict = ZKL__CHILD_PERSISTENT; /* it is not read */
         }
     }
 }
@@ -150,9 +148,7 @@ static int make_queue(struct queue_call *q)
         return zkl__fail_at(q->call.err, ZKL_ENOMEM, NULL, "no memory for the queue");
     }
     zkl_queue *public = &snapshot->public.queue;
-    *public = (zkl_queue){.entries = snapshot->entries,
-                          .foreign = snapshot->names->others,
-                          .foreign_names = snapshot->foreign};
+    public->entries = snapshot->entries;
     /* Numbers go round, and anybody makes names: in no order that qsort may rely on. */
     zkl__sort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries,
               NULL);
@@ -184,8 +180,7 @@ static void end(struct zkl__call *call)
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct queue_call given = {.call = {.run = run_list, .end = end, .counts = zkl__name_contends},
-                               .out = out};
+    struct queue_call given = {.call = {.run = run_list, .end = end}, .out = out};
     ZKL__CLEAR(out);
     if (!out) {
         return zkl__fail_null(err, "out");
@@ -377,8 +372,7 @@ static int run_revoke(struct zkl__call *call)
 int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
                            int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct queue_call given = {
-        .call = {.run = run_revoke, .end = end, .counts = zkl__name_contends}};
+    struct queue_call given = {.call = {.run = run_revoke, .end = end}};
     int rc = node ? take_node(&given, path, node, err) : ZKL_OK;
     return rc == ZKL_OK
                ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
