@@ -21,7 +21,7 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
         end_stops(acquisition); /* of an acquisition that was never started */
         zkl__signal_deinit(&acquisition->changed);
         zkl__free(&lock->session->heap, acquisition);
-        zkl__lock_unref(lock);
+        zkl__object_unref(&lock->object);
     }
 }
 
@@ -48,7 +48,7 @@ static void notify_state(zkl_lock *lock, zkl_state state)
     } else {
         lock->latest = state;
     }
-    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
+    zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
 }
 
 /* ZKL_STATE_IDLE: no state is left to report. */
@@ -75,8 +75,8 @@ void zkl__lock_run_notice(void *owner)
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
-    lock->refs++;
-    while (!lock->freed) {
+    lock->object.refs++;
+    while (!lock->object.freed) {
         const zkl_lock_options *o = &lock->options;
         size_t position = lock->position;
         bool moved = lock->position_changed && lock->acquisition && !lock->acquisition->settled;
@@ -100,7 +100,7 @@ void zkl__lock_run_notice(void *owner)
             return;
         }
     }
-    zkl__lock_unref(lock);
+    zkl__object_unref(&lock->object);
     zkl__session_leave(session);
 }
 
@@ -200,7 +200,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__REVOKED:
         if (current) {
             lock->revoked = true;
-            zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
+            zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
         }
         break;
     case ZKL__RELEASED:
@@ -217,7 +217,7 @@ static void on_position(void *owner, size_t position)
     zkl_lock *lock = ((struct zkl__acquisition *)owner)->lock;
     lock->position_changed = true;
     lock->position = position;
-    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
+    zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
 }
 
 /* --- the acquire ----------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
 {
     zkl_session *session = lock->session;
     const zkl_lock_options *o = &lock->options;
-    if (lock->freed) {
+    if (lock->object.freed) {
         return zkl__fail_freed(err, lock->path);
     }
     if (lock->refuses_acquires) {
@@ -278,15 +278,15 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     zkl__signal_init(&acquisition->changed);
     acquisition->lock = lock;
     acquisition->refs = acquisition->depth = 1;
-    lock->refs++;
+    lock->object.refs++;
     int rc = ZKL_OK;
     /* A stop token ends waits, not objects: what an object acquires by itself (a partition's
      * pieces) goes on. */
-    if (!lock->recipe->internal && (session->settings.options.stop || o->stop)) {
+    if (!lock->recipe->internal && (session->settings.options.stop || lock->object.stop)) {
         acquisition->stops = zkl__zalloc(&session->heap, sizeof *acquisition->stops);
-        rc = acquisition->stops
-                 ? zkl__stops_begin(session, acquisition->stops, o->stop, on_stop, acquisition, err)
-                 : ZKL_ENOMEM;
+        rc = acquisition->stops ? zkl__stops_begin(session, acquisition->stops, lock->object.stop,
+                                                   on_stop, acquisition, err)
+                                : ZKL_ENOMEM;
     }
     if (rc == ZKL_OK) {
         const struct zkl__contender_config config = {
@@ -535,9 +535,8 @@ struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
     return acquisition;
 }
 
-void zkl__lock_give_up(struct zkl__object *object, int code)
+void zkl__lock_give_up(zkl_lock *lock, int code)
 {
-    zkl_lock *lock = (zkl_lock *)object;
     zkl__campaign_end(lock, code, "the session is closed"); /* between two acquires, too */
     if (!lock->acquisition) {
         return;
@@ -629,7 +628,6 @@ static int begin_release(struct zkl__call *call, zkl_error *err)
     struct releasing *releasing = (struct releasing *)call;
     zkl_lock *lock = releasing->lock;
     (void)err;
-    zkl__call_bind(call, lock);
     releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
     if (--lock->acquisition->depth == 0) {
         releasing->acquisition = zkl__acquisition_send_release(lock);
@@ -643,7 +641,6 @@ static void end_release(struct zkl__call *call)
     if (releasing->acquisition) {
         zkl__acquisition_let_go(releasing->acquisition);
     }
-    zkl__lock_unref(releasing->lock);
 }
 
 int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
@@ -652,6 +649,7 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
                                        .conclude = conclude_release,
                                        .begin = begin_release,
                                        .end = end_release,
+                                       .owner = (struct zkl__object *)lock,
                                        .finishes = true},
                               .lock = lock};
     if (!lock || !done) {

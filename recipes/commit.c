@@ -156,7 +156,7 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
     if (!commit->transaction) {
         return zkl__fail_at(err, ZKL_ENOMEM, call->path, "not done: no memory");
     }
-    zkl__call_bind_lease(call, commit->lock, &held);
+    zkl__call_bind_lease(call, &held);
     return ZKL_OK;
 }
 
@@ -164,13 +164,15 @@ static void end_commit(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
     zkl__free(&call->session->heap, commit->transaction);
-    zkl__lock_unref(commit->lock);
 }
 
 int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                           zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct commit given = {.call = {.run = run_commit, .begin = begin_commit, .end = end_commit},
+    struct commit given = {.call = {.run = run_commit,
+                                    .begin = begin_commit,
+                                    .end = end_commit,
+                                    .owner = (struct zkl__object *)lock},
                            .lock = lock,
                            .ops = ops,
                            .count = count,
@@ -318,7 +320,7 @@ static int begin_read(struct zkl__call *call, zkl_error *err)
     int rc = zkl__lock_check_held(reading->lock, &held, "not read: ", err);
     if (rc == ZKL_OK) {
         reading->token = held.token;
-        zkl__call_bind_lease(call, reading->lock, &held);
+        zkl__call_bind_lease(call, &held);
     }
     return rc;
 }
@@ -327,13 +329,15 @@ static void end_read(struct zkl__call *call)
 {
     const struct reading *reading = (const struct reading *)call;
     zkl_data_free(reading->data ? &reading->data->public : NULL);
-    zkl__lock_unref(reading->lock);
 }
 
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct reading given = {.call = {.run = run_read, .begin = begin_read, .end = end_read},
+    struct reading given = {.call = {.run = run_read,
+                                     .begin = begin_read,
+                                     .end = end_read,
+                                     .owner = (struct zkl__object *)lock},
                             .lock = lock,
                             .fresh = fresh,
                             .out = out};

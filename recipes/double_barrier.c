@@ -111,7 +111,7 @@ static int membership_lost(const struct passage *p)
 {
     const zkl_lock *lock = p->lock;
     zkl_error *err = p->call.err;
-    if (lock->freed) {
+    if (lock->object.freed) {
         return zkl__fail_freed(err, lock->path);
     }
     if (lock->session->status.closing) {
@@ -283,16 +283,14 @@ static void end(struct zkl__call *call)
         }
         zkl__acquisition_unref(acquisition);
     }
-    zkl__lock_unref(p->lock);
 }
 
 static int begin_enter(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
-    if (p->lock->freed) {
+    if (p->lock->object.freed) {
         return zkl__fail_freed(err, p->lock->path);
     }
-    zkl__call_bind(call, p->lock);
     p->part.call = call;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
     zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
@@ -318,6 +316,7 @@ static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t t
     }
     zkl_lock *lock = given->lock = &barrier->lock;
     given->count = barrier->count;
+    given->call.owner = &lock->object;
     given->call.counts = is_member;
     return zkl__call_go(given, sizeof *given, lock->session, lock->path, timeout_ms, done, payload,
                         err);

@@ -1,7 +1,6 @@
 /* election.c - leader election: candidates queue, and the first one leads. A candidate, a function
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
-#include "watch_handle.h"
 #include "handle.h"
 #include "name.h"
 #include "base.h"
@@ -201,7 +200,7 @@ static void run(void *owner)
         zkl__session_leave(session);
         return;
     }
-    lock->refs++;
+    lock->object.refs++;
     for (;;) {
         campaign->reports = false;
         if (campaign->target == CAMPAIGNS) {
@@ -227,7 +226,7 @@ static void run(void *owner)
         zkl__alarms_set(&session->alarms, &campaign->next.alarm, INT64_MAX);
         zkl__free(&session->heap, campaign);
     }
-    zkl__lock_unref(lock);
+    zkl__object_unref(&lock->object);
     zkl__session_leave(session);
 }
 
@@ -245,7 +244,7 @@ int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payl
         return rc;
     }
     zkl_session *session = lock->session;
-    if (lock->freed) {
+    if (lock->object.freed) {
         rc = zkl__fail_freed(err, lock->path);
     } else if (lock->campaign || lock->acquisition || lock->run) {
         rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
@@ -265,8 +264,7 @@ int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payl
                                            .payload = payload,
                                            .callback = {.run = run, .owner = campaign},
                                            .next.alarm = {.ring = on_next, .owner = campaign}};
-        rc =
-            zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
+        rc = zkl__stops_begin(session, &campaign->stops, lock->object.stop, on_stop, campaign, err);
     }
     if (rc == ZKL_OK) {
         lock->campaign = campaign;
@@ -404,7 +402,6 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
     }
     publishing->token = now.token;
     zkl__name_copy(publishing->node, now.node);
-    zkl__call_bind(call, lock);
     return ZKL_OK;
 }
 
@@ -412,16 +409,17 @@ static void end_publish(struct zkl__call *call)
 {
     const struct publishing *publishing = (const struct publishing *)call;
     zkl__free(&call->session->heap, publishing->value);
-    zkl__lock_unref(publishing->lock);
 }
 
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct publishing given = {
-        .call = {.run = run_publish, .begin = begin_publish, .end = end_publish},
-        .lock = lock,
-        .given = value};
+    struct publishing given = {.call = {.run = run_publish,
+                                        .begin = begin_publish,
+                                        .end = end_publish,
+                                        .owner = (struct zkl__object *)lock},
+                               .lock = lock,
+                               .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail_null(err, "value");
@@ -447,7 +445,7 @@ struct view {
 };
 
 struct zkl_election_observer {
-    struct zkl__watch_handle handle; /* first */
+    struct zkl__object object; /* first */
     struct zkl__observer machine;
     zkl_election_changed_fn changed;
     void *payload;
@@ -469,7 +467,7 @@ static bool on_leader(void *owner, const struct zkl__leader *leader)
     const char *name = leader->node ? leader->node : "";
     size_t size = leader->size < ZKL_DATA_MAX ? leader->size : ZKL_DATA_MAX;
     struct view *view =
-        zkl__zalloc(&observer->handle.session->heap, sizeof *view + strlen(name) + 1 + size + 1);
+        zkl__zalloc(&observer->object.session->heap, sizeof *view + strlen(name) + 1 + size + 1);
     if (!view) {
         return false;
     }
@@ -485,28 +483,27 @@ static bool on_leader(void *owner, const struct zkl__leader *leader)
                                 .value = value,
                                 .value_size = size,
                                 .readable = leader->readable};
-    zkl__watch_handle_see(&observer->handle, view);
+    zkl__object_see(&observer->object, view);
     return true;
 }
 
-static void on_change(struct zkl__watch_handle *handle)
+static void on_change(struct zkl__object *object)
 {
-    struct zkl_election_observer *observer = (struct zkl_election_observer *)handle;
-    const struct view *news = zkl__watch_handle_news(handle, same);
+    struct zkl_election_observer *observer = (struct zkl_election_observer *)object;
+    const struct view *news = zkl__object_news(object, same);
     if (news) {
         observer->changed(observer, news->has_leader ? &news->leader : NULL, observer->payload);
     }
 }
 
-static void stop_observing(struct zkl__watch_handle *handle)
+static void stop_observing(struct zkl__object *object)
 {
-    zkl__observer_end(&((struct zkl_election_observer *)handle)->machine);
+    zkl__observer_end(&((struct zkl_election_observer *)object)->machine);
 }
 
-static const struct zkl__watch_handle_ops ops = {
-    .object.give_up = zkl__watch_handle_give_up,
-    .report = on_change,
+static const struct zkl__object_ops ops = {
     .stop = stop_observing,
+    .report = on_change,
 };
 
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
@@ -516,20 +513,20 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     if (!out || !changed) {
         return zkl__fail_null(err, out ? "changed" : "out");
     }
-    struct zkl__watch_handle *handle;
-    int rc = zkl__watch_handle_new(&handle, sizeof(zkl_election_observer), &ops, session, path,
-                                   true, err);
+    struct zkl__object *object;
+    int rc =
+        zkl__object_new(&object, sizeof(zkl_election_observer), &ops, session, path, true, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_election_observer *observer = (zkl_election_observer *)handle;
+    zkl_election_observer *observer = (zkl_election_observer *)object;
     observer->changed = changed;
     observer->payload = payload;
-    observer->machine.watcher.dir = handle->path;
+    observer->machine.watcher.dir = object->path;
     observer->machine.show = on_leader;
     zkl__observer_begin(&observer->machine, session->core, observer);
     *out = observer; /* before changed can be called with it */
-    zkl__watch_handle_wake(handle, &observer->machine.watcher);
+    zkl__object_wake(object, &observer->machine.watcher);
     zkl__session_leave(session);
     return ZKL_OK;
 }
@@ -537,6 +534,6 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
 void zkl_election_observer_free(zkl_election_observer *observer)
 {
     if (observer) {
-        zkl__watch_handle_free(&observer->handle, false);
+        zkl__object_free(&observer->object, false);
     }
 }

@@ -3,7 +3,6 @@
  * means; this file has the public calls and the reports to the user. */
 
 #include "acl.h"
-#include "watch_handle.h"
 #include "call.h"
 #include "name.h"
 #include "options.h"
@@ -18,7 +17,7 @@
 /* Reports each change of the members. protocol/watcher.c reads them. */
 
 struct zkl_group_observer {
-    struct zkl__watch_handle handle; /* first */
+    struct zkl__object object; /* first */
     struct zkl__member_list list;
     bool warned; /* the log says that the path is in use as a lock */
     zkl_group_changed_fn changed;
@@ -42,33 +41,32 @@ static void on_members(void *owner, struct zkl__names *ids)
     for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
         watcher->warned = zkl__name_parse(ids->all[i]).uuid;
         if (watcher->warned) {
-            zkl__session_log(watcher->handle.session, ZKL_LOG_WARN, "group", watcher->handle.path,
+            zkl__session_log(watcher->object.session, ZKL_LOG_WARN, "group", watcher->object.path,
                              0,
                              "the path is in use as a lock or an election, too: whoever queues is "
                              "shown as a member");
         }
     }
-    zkl__watch_handle_see(&watcher->handle, ids);
+    zkl__object_see(&watcher->object, ids);
 }
 
-static void report_members(struct zkl__watch_handle *handle)
+static void report_members(struct zkl__object *object)
 {
-    struct zkl_group_observer *watcher = (struct zkl_group_observer *)handle;
-    const struct zkl__names *news = zkl__watch_handle_news(handle, same);
+    struct zkl_group_observer *watcher = (struct zkl_group_observer *)object;
+    const struct zkl__names *news = zkl__object_news(object, same);
     if (news) {
         watcher->changed(watcher, news->all, news->count, watcher->payload);
     }
 }
 
-static void stop_observing(struct zkl__watch_handle *handle)
+static void stop_observing(struct zkl__object *object)
 {
-    zkl__member_list_end(&((struct zkl_group_observer *)handle)->list);
+    zkl__member_list_end(&((struct zkl_group_observer *)object)->list);
 }
 
-static const struct zkl__watch_handle_ops ops = {
-    .object.give_up = zkl__watch_handle_give_up,
-    .report = report_members,
+static const struct zkl__object_ops ops = {
     .stop = stop_observing,
+    .report = report_members,
 };
 
 int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char *path,
@@ -78,20 +76,19 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     if (!out || !changed) {
         return zkl__fail_null(err, out ? "changed" : "out");
     }
-    struct zkl__watch_handle *handle;
-    int rc =
-        zkl__watch_handle_new(&handle, sizeof(zkl_group_observer), &ops, session, path, true, err);
+    struct zkl__object *object;
+    int rc = zkl__object_new(&object, sizeof(zkl_group_observer), &ops, session, path, true, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_group_observer *watcher = (zkl_group_observer *)handle;
+    zkl_group_observer *watcher = (zkl_group_observer *)object;
     watcher->changed = changed;
     watcher->payload = payload;
-    watcher->list.watcher.dir = handle->path;
+    watcher->list.watcher.dir = object->path;
     watcher->list.show = on_members;
     zkl__member_list_begin(&watcher->list, session->core, watcher);
     *out = watcher; /* before changed can be called with it */
-    zkl__watch_handle_wake(handle, &watcher->list.watcher);
+    zkl__object_wake(object, &watcher->list.watcher);
     zkl__session_leave(session);
     return ZKL_OK;
 }
@@ -99,14 +96,14 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
 void zkl_group_observer_free(zkl_group_observer *watcher)
 {
     if (watcher) {
-        zkl__watch_handle_free(&watcher->handle, false);
+        zkl__object_free(&watcher->object, false);
     }
 }
 
 /* === members ================================================================================== */
 
 struct zkl_group {
-    struct zkl__watch_handle handle; /* first */
+    struct zkl__object object; /* first */
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
     void *payload;
@@ -119,7 +116,7 @@ struct zkl_group {
 
 static const zkl_heap *group_heap(const struct zkl_group *group)
 {
-    return &group->handle.session->heap;
+    return &group->object.session->heap;
 }
 
 static zkl_state group_state(const struct zkl_group *group)
@@ -133,7 +130,7 @@ static zkl_state group_state(const struct zkl_group *group)
 /* Wakes the calls that wait for the membership. Also in a step. */
 static void wake_calls(const struct zkl_group *group)
 {
-    zkl__calls_poke(group->handle.session, &group->handle.object);
+    zkl__calls_poke(group->object.session, &group->object);
 }
 
 /* --- events of the membership ---------------------------------------------------------------- */
@@ -144,7 +141,7 @@ static void on_membership_changed(void *owner)
     struct zkl_group *group = owner;
     wake_calls(group);
     if (group->state_fn) {
-        zkl__watch_handle_post(&group->handle);
+        zkl__object_post(&group->object);
     }
 }
 
@@ -154,53 +151,45 @@ static void on_left(void *owner)
     struct zkl_group *group = owner;
     if (group->outlives_handle) {
         group->outlives_handle = false;
-        zkl__watch_handle_unref(&group->handle);
+        zkl__object_unref(&group->object);
     }
 }
 
 /* Session mutex not held. Reports each state once; the end of a membership only to a member. */
-static void report_state(struct zkl__watch_handle *handle)
+static void report_state(struct zkl__object *object)
 {
-    struct zkl_group *group = (struct zkl_group *)handle;
-    zkl__session_enter_even_closed(handle->session, NULL);
+    struct zkl_group *group = (struct zkl_group *)object;
+    zkl__session_enter_even_closed(object->session, NULL);
     zkl_state now = group_state(group);
-    bool news = !handle->freed && now != group->reported &&
+    bool news = !object->freed && now != group->reported &&
                 (now == ZKL_STATE_HELD || group->reported == ZKL_STATE_HELD);
     group->reported = now;
-    zkl__session_leave(handle->session);
+    zkl__session_leave(object->session);
     if (news && now != ZKL_STATE_IDLE) {
         group->state_fn(group, now, group->payload);
     }
 }
 
-static void stop_membership(struct zkl__watch_handle *handle)
+static void stop_membership(struct zkl__object *object)
 {
-    zkl__membership_end(&((struct zkl_group *)handle)->m);
+    struct zkl_group *group = (struct zkl_group *)object;
+    zkl__membership_end(&group->m);
+    wake_calls(group);
+    on_left(group);
 }
 
-static void destroy(struct zkl__watch_handle *handle)
+static void destroy(struct zkl__object *object)
 {
-    struct zkl_group *group = (struct zkl_group *)handle;
+    struct zkl_group *group = (struct zkl_group *)object;
     zkl__free(group_heap(group), group->m.id);
     zkl__free(group_heap(group), group->m.data);
     zkl__free(group_heap(group), group->m.acl);
     zkl__free(group_heap(group), group->m.make_path);
 }
 
-static void give_up(struct zkl__object *object, int code)
-{
-    struct zkl_group *group = (struct zkl_group *)object;
-    zkl__watch_handle_give_up(object, code);
-    if (code == ZKL_ECLOSED) {
-        wake_calls(group);
-        on_left(group);
-    }
-}
-
-static const struct zkl__watch_handle_ops group_ops = {
-    .object.give_up = give_up,
-    .report = report_state,
+static const struct zkl__object_ops group_ops = {
     .stop = stop_membership,
+    .report = report_state,
     .destroy = destroy,
 };
 
@@ -213,7 +202,7 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
 {
     ZKL__CLEAR(out);
     zkl_group_options o;
-    struct zkl__watch_handle *handle;
+    struct zkl__object *object;
     char whole[ZKL_PATH_MAX + 1];
     int rc = zkl__sized_take(&o, options, &sized, err);
     if (rc == ZKL_OK && (!out || !id)) {
@@ -232,18 +221,18 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     rc = rc == ZKL_OK
              ? zkl__range_check("leave_timeout_ms", o.leave_timeout_ms, 0, ZKL__DAY_MS, err)
              : rc;
-    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_group), &group_ops, session, path,
-                                              o.state_fn != NULL, err)
+    rc = rc == ZKL_OK ? zkl__object_new(&object, sizeof(zkl_group), &group_ops, session, path,
+                                        o.state_fn != NULL, err)
                       : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_group *group = (zkl_group *)handle;
+    zkl_group *group = (zkl_group *)object;
     const zkl_heap *heap = &session->heap;
     struct zkl__membership *m = &group->m;
     *m = (struct zkl__membership){.note = on_membership_changed,
                                   .rests = on_left,
-                                  .path = handle->path,
+                                  .path = object->path,
                                   .id = zkl__copy_text(heap, id),
                                   .data = zkl__copy_text(heap, o.data ? o.data : session->whoami),
                                   .acl = o.acl ? zkl__acl_copy(heap, o.acl) : NULL,
@@ -256,7 +245,7 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
         *out = group;
     } else {
         rc = zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
-        zkl__watch_handle_unref(handle);
+        zkl__object_unref(object);
     }
     zkl__session_leave(session);
     return rc;
@@ -269,24 +258,24 @@ static void begin_leaving(struct zkl_group *group)
     group->reported = ZKL_STATE_IDLE;
     group->departures++;
     wake_calls(group);
-    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
+    zkl__object_wake(&group->object, &group->m.watcher);
 }
 
 void zkl_group_free(zkl_group *group)
 {
-    if (!group || zkl__session_enter_even_closed(group->handle.session, NULL) != ZKL_OK) {
+    if (!group || zkl__session_enter_even_closed(group->object.session, NULL) != ZKL_OK) {
         return;
     }
-    zkl_session *session = group->handle.session;
-    group->handle.freed = true; /* what is called back below may not join again */
+    zkl_session *session = group->object.session;
+    group->object.freed = true; /* what is called back below may not join again */
     begin_leaving(group);
-    zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED, true);
-    zkl__calls_deliver(session, &group->handle.object);
+    zkl__calls_end(session, &group->object, ZKL_ECANCELED, true);
+    zkl__calls_deliver(session, &group->object);
     group->outlives_handle = group->m.watcher.core && group->m.node != ZKL__MEMBER_NONE;
     bool goes_on = group->outlives_handle;
-    group->handle.refs += goes_on;
+    group->object.refs += goes_on;
     zkl__session_leave(session);
-    zkl__watch_handle_free(&group->handle, goes_on);
+    zkl__object_free(&group->object, goes_on);
 }
 
 /* --- joining, leaving, updating -------------------------------------------------------------- */
@@ -332,7 +321,7 @@ static int run_join(struct zkl__call *call)
     change->departures = group->departures;
     change->joining = true;
     zkl__membership_join(&group->m);
-    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
+    zkl__object_wake(&group->object, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, group->m.joined));
     change->joining = false;
     CALL_END(call);
@@ -360,34 +349,26 @@ static int run_update(struct zkl__call *call)
     change->data = NULL;
     group->m.stale = true;
     group->m.code = ZKL_OK;
-    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
+    zkl__object_wake(&group->object, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
     CALL_END(call);
-}
-
-/* The group may be freed meanwhile. */
-static int bind(struct change *change)
-{
-    change->group->handle.refs++;
-    change->call.owner = &change->group->handle.object;
-    return ZKL_OK;
 }
 
 static int begin_join(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
-    if (group->handle.freed) {
-        return zkl__fail_freed(err, group->handle.path);
+    if (group->object.freed) {
+        return zkl__fail_freed(err, group->object.path);
     }
     if (group->m.wanted) {
-        return zkl__fail_at(err, ZKL_EDEADLK, group->handle.path, "joined already, or about to");
+        return zkl__fail_at(err, ZKL_EDEADLK, group->object.path, "joined already, or about to");
     }
     if (zkl__membership_has_rival(&group->m, false)) {
-        return zkl__fail_at(err, ZKL_ECONFLICT, group->handle.path,
+        return zkl__fail_at(err, ZKL_ECONFLICT, group->object.path,
                             "another object of this session has the id");
     }
-    return bind(change);
+    return ZKL_OK;
 }
 
 /* The departure goes on, whatever ends the wait for it. */
@@ -403,14 +384,14 @@ static int begin_change(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (!group->m.wanted) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, group->handle.path, "has not joined");
+        return zkl__fail_at(err, ZKL_ENOTHELD, group->object.path, "has not joined");
     }
     if (change->given) {
         change->data = zkl__copy_text(group_heap(group), change->given);
     }
     return !change->given == !change->data
-               ? bind(change)
-               : zkl__fail_at(err, ZKL_ENOMEM, group->handle.path, "no memory");
+               ? ZKL_OK
+               : zkl__fail_at(err, ZKL_ENOMEM, group->object.path, "no memory");
 }
 
 /* A join that has failed is not tried again. */
@@ -421,14 +402,14 @@ static void end_change(struct zkl__call *call)
         begin_leaving(change->group);
     }
     zkl__free(group_heap(change->group), change->data);
-    zkl__watch_handle_unref(&change->group->handle);
 }
 
 static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_fn done,
                              void *payload, zkl_error *err)
 {
-    const struct zkl__watch_handle *handle = given->group ? &given->group->handle : NULL;
-    return handle ? zkl__call_go(given, sizeof *given, handle->session, handle->path, timeout_ms,
+    const struct zkl__object *object = given->group ? &given->group->object : NULL;
+    given->call.owner = (struct zkl__object *)given->group;
+    return object ? zkl__call_go(given, sizeof *given, object->session, object->path, timeout_ms,
                                  done, payload, err)
                   : zkl__fail_null(err, "group");
 }
@@ -482,9 +463,9 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
 zkl_state zkl_group_state(const zkl_group *group)
 {
     zkl_state state = ZKL_STATE_IDLE;
-    if (group && zkl__session_enter(group->handle.session, NULL) == ZKL_OK) {
+    if (group && zkl__session_enter(group->object.session, NULL) == ZKL_OK) {
         state = group_state(group);
-        zkl__session_leave(group->handle.session);
+        zkl__session_leave(group->object.session);
     }
     return state;
 }

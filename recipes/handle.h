@@ -51,8 +51,6 @@ struct zkl_lock {
     size_t path_count;
     zkl_lock_options options;        /* its metadata and acl are ours */
     struct zkl__peer_queue *lingers; /* where it may linger; NULL: it may not */
-    unsigned refs;                   /* the user's handle, acquisitions, a callback that runs */
-    bool freed;                      /* the user has freed the handle */
     bool refuses_acquires;           /* zkl_election_run is ending */
     bool campaign_acquires;          /* the acquire that begins now is the campaign's */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
@@ -60,8 +58,7 @@ struct zkl_lock {
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
     struct zkl__list completions;
     struct zkl__list sections; /* their flags are raised when a hold ends, by loss or by release */
-    struct zkl__callback notice;
-    /* What notice reports to the user: */
+    /* What the object's notice reports to the user: */
     zkl_state latest; /* ZKL_STATE_IDLE: no state */
     zkl_state reported;
     unsigned losses; /* each one, before latest */
@@ -117,12 +114,8 @@ int zkl__lock_check_held(const zkl_lock *lock, struct zkl__lock_status *held, co
  * Their names live as long as the mutex is held. */
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room);
 
-/* Session mutex held. A call that waits counts in refs, because its object may be freed meanwhile;
- * then it calls this, and leaves the session. */
-void zkl__lock_unref(zkl_lock *lock);
-
-/* Session mutex held. Of its zkl__object_ops. */
-void zkl__lock_give_up(struct zkl__object *object, int code);
+/* Session mutex held. What is pending ends with this code, and what is held is released. */
+void zkl__lock_give_up(zkl_lock *lock, int code);
 
 /* === acquisitions and completions ============================================================= */
 
@@ -236,12 +229,8 @@ void zkl__sections_raise(zkl_lock *lock);
 
 /* === calls on a lock ========================================================================== */
 
-/* For the begin of a call that ends with the lock and with its stop token. Takes a reference to the
- * lock, which the call's end gives back. */
-void zkl__call_bind(struct zkl__call *call, zkl_lock *lock);
-/* The same for what only the holder may do: it ends with the lease, too. At the end of the lease
- * the result is ZKL_ECONNECT, because the servers gave no reply in time. */
-void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
-                          const struct zkl__lock_status *held);
+/* For the begin of a call that only the holder may make: it ends with the lease, too. At the end of
+ * the lease the result is ZKL_ECONNECT, because the servers gave no reply in time. */
+void zkl__call_bind_lease(struct zkl__call *call, const struct zkl__lock_status *held);
 
 #endif

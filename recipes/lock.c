@@ -75,18 +75,18 @@ static int check_options(const struct zkl__recipe *recipe, const zkl_lock_option
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-void zkl__lock_unref(zkl_lock *lock)
+static void destroy(struct zkl__object *object)
 {
-    zkl_session *session = lock->session;
-    const zkl_heap *heap = &session->heap;
-    if (--lock->refs > 0) {
-        return;
-    }
+    const zkl_lock *lock = (const zkl_lock *)object;
+    const zkl_heap *heap = &object->session->heap;
     zkl__free(heap, lock->options.metadata);
     zkl__free(heap, lock->options.acl);
     zkl__free(heap, lock->paths);
-    zkl__free(heap, lock);
-    zkl__session_drop(session);
+}
+
+static void stop(struct zkl__object *object)
+{
+    zkl__lock_give_up((zkl_lock *)object, ZKL_ECLOSED);
 }
 
 static bool is_waiting(const struct zkl__object *object)
@@ -94,7 +94,8 @@ static bool is_waiting(const struct zkl__object *object)
     return zkl__lock_status_locked((const zkl_lock *)object).state == ZKL_STATE_WAITING;
 }
 
-static const struct zkl__object_ops lock_ops = {zkl__lock_give_up, is_waiting};
+static const struct zkl__object_ops lock_ops = {
+    .stop = stop, .is_waiting = is_waiting, .destroy = destroy};
 
 static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
                 const char *const *paths, size_t count, const zkl_lock_options *options,
@@ -110,10 +111,15 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     if (!lock) {
         return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
     }
+    lock->object = (struct zkl__object){.ops = &lock_ops,
+                                        .session = session,
+                                        .stop = options->stop,
+                                        .refs = 1,
+                                        .notice = {.run = zkl__lock_run_notice, .owner = lock}};
     zkl__session_retain(session);
+    zkl__list_prepend(&session->objects, &lock->object.link);
     lock->session = session;
     lock->recipe = recipe;
-    lock->refs = 1;
     size_t size = count * sizeof(char *); /* the paths are one block */
     for (size_t i = 0; i < count; i++) {
         size += strlen(paths[i]) + 1;
@@ -133,13 +139,10 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
         made = lock->lingers != NULL;
     }
     if (!made) {
-        zkl__lock_unref(lock);
+        zkl__object_unref(&lock->object);
         return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
     }
     lock->path = lock->paths[0];
-    lock->object.ops = &lock_ops;
-    lock->notice = (struct zkl__callback){.run = zkl__lock_run_notice, .owner = lock};
-    zkl__list_prepend(&session->objects, &lock->object.link);
     *out = lock;
     return ZKL_OK;
 }
@@ -181,8 +184,8 @@ void zkl_lock_free(zkl_lock *lock)
     /* First nothing new begins, then what is under way ends, then its callbacks run, and only then
      * the memory goes: each step may call the user, who may use this lock until its last callback.
      */
-    lock->freed = true;
-    zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
+    lock->object.freed = true;
+    zkl__lock_give_up(lock, ZKL_ECANCELED);
     struct zkl__peer_queue *lingers = lock->lingers;
     lock->lingers = NULL;
     if (lingers && zkl__peers_resign(session->core, lingers, NULL)) {
@@ -197,26 +200,16 @@ void zkl_lock_free(zkl_lock *lock)
         zkl__calls_deliver(session, &lock->object);
     }
     if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
-        zkl__callbacks_unpost(&session->callbacks, &lock->notice);
-        zkl__list_remove(&session->objects, &lock->object.link);
-        zkl__lock_unref(lock);
+        zkl__callbacks_unpost(&session->callbacks, &lock->object.notice);
+        zkl__object_unref(&lock->object);
     }
     zkl__session_leave(session);
 }
 
 /* === calls on a lock ========================================================================== */
 
-void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
+void zkl__call_bind_lease(struct zkl__call *call, const struct zkl__lock_status *held)
 {
-    lock->refs++;
-    call->owner = &lock->object;
-    call->stop = lock->options.stop;
-}
-
-void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
-                          const struct zkl__lock_status *held)
-{
-    zkl__call_bind(call, lock);
     if (held->until <= call->deadline) {
         call->deadline = held->until;
         call->late_code = ZKL_ECONNECT;
@@ -294,7 +287,7 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
             "this object stands for election, an acquire of it is pending, or it holds "
             "the lock");
     } else {
-        lock->options.stop = stop;
+        lock->object.stop = stop;
     }
     zkl__session_leave(lock->session);
     return rc;

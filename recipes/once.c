@@ -104,15 +104,7 @@ static int begin_held(struct zkl__call *call, zkl_error *err)
         rc = zkl__fail_at(err, ZKL_ELOST, lock->path,
                           "somebody else released the lock while the job ran");
     }
-    if (rc == ZKL_OK) {
-        zkl__call_bind(call, lock);
-    }
     return rc;
-}
-
-static void end(struct zkl__call *call)
-{
-    zkl__lock_unref(((struct once *)call)->lock);
 }
 
 /* Once needs a single holder, a znode whose ctime says when it queued, and the data of the path.
@@ -162,12 +154,13 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
                 int64_t timeout_ms, zkl_once_slot *slot, zkl_done_fn done, void *payload,
                 zkl_error *err)
 {
-    struct once given = {.call = {.run = run_look, .begin = begin_held, .end = end},
-                         .lock = lock,
-                         .grant = grant,
-                         .length_ms = length_ms,
-                         .phase_ms = phase_ms,
-                         .slot = slot};
+    struct once given = {
+        .call = {.run = run_look, .begin = begin_held, .owner = (struct zkl__object *)lock},
+        .lock = lock,
+        .grant = grant,
+        .length_ms = length_ms,
+        .phase_ms = phase_ms,
+        .slot = slot};
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
@@ -294,7 +287,7 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        zkl_error *err)
 {
     struct once given = {
-        .call = {.run = run_record, .begin = begin_held, .end = end, .finishes = true},
+        .call = {.run = run_record, .begin = begin_held, .owner = &lock->object, .finishes = true},
         .lock = lock,
         .grant = grant,
         .to_record = *slot};

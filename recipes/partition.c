@@ -13,7 +13,6 @@
 #include "name.h"
 #include "share.h"
 #include "options.h"
-#include "watch_handle.h"
 
 #include <zklock/partition.h>
 #include <zklock/zookeeper.h>
@@ -48,8 +47,8 @@ struct zkl__piece {
 };
 
 struct zkl_partition {
-    struct zkl__watch_handle
-        handle; /* first. Freed: the outermost callback frees the rest. It has seen lists of
+    struct zkl__object
+        object; /* first. Freed: the outermost callback frees the rest. It has seen lists of
                    members, and shown is the one by which the pieces are assigned now */
     zkl_partition_options options;
     size_t count;
@@ -73,17 +72,17 @@ struct zkl_partition {
 
 static bool enter(const zkl_partition *partition)
 {
-    return zkl__session_enter(partition->handle.session, NULL) == ZKL_OK;
+    return zkl__session_enter(partition->object.session, NULL) == ZKL_OK;
 }
 
 static bool enter_even_closed(const zkl_partition *partition)
 {
-    return zkl__session_enter_even_closed(partition->handle.session, NULL) == ZKL_OK;
+    return zkl__session_enter_even_closed(partition->object.session, NULL) == ZKL_OK;
 }
 
 static void leave(const zkl_partition *partition)
 {
-    zkl__session_leave(partition->handle.session);
+    zkl__session_leave(partition->object.session);
 }
 
 /* === phases =================================================================================== */
@@ -107,7 +106,7 @@ static void retry_later(zkl_partition *partition)
 {
     if (enter(partition)) {
         if (!partition->retry.alarm.timer.set) {
-            zkl__retry_later(partition->handle.session, &partition->retry);
+            zkl__retry_later(partition->object.session, &partition->retry);
         }
         leave(partition);
     }
@@ -123,7 +122,7 @@ static void log_refusal(const zkl_partition *partition, const char *path, bool *
                  code == ZKL_EAUTH
                      ? ". Let this session read, create and delete there, or give it credentials"
                      : "");
-        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, 0, text);
+        zkl__session_log(partition->object.session, ZKL_LOG_WARN, "partition", path, 0, text);
         *logged = true;
     }
 }
@@ -193,10 +192,10 @@ static void end_work(struct zkl__piece *piece)
         return;
     }
     set_work(piece, ZKL__WORK_NONE);
-    zkl__lock_give_up(&piece->lock.object, ZKL_ECANCELED);
+    zkl__lock_give_up(&piece->lock, ZKL_ECANCELED);
     if (partition->waits_for_cap) {
         partition->waits_for_cap = false;
-        zkl__watch_handle_post(&partition->handle);
+        zkl__object_post(&partition->object);
     }
 }
 
@@ -209,12 +208,12 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
 {
     zkl_partition *partition = piece->partition;
     enter_even_closed(partition);
-    bool calls = !partition->handle.freed && piece->work == from;
+    bool calls = !partition->object.freed && piece->work == from;
     if (calls) {
         set_work(piece, to);
         piece->reported = reported;
         piece->in_callback = true;
-    } else if (partition->handle.freed) {
+    } else if (partition->object.freed) {
         end_work(piece);
     }
     leave(partition);
@@ -242,7 +241,7 @@ static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__wo
 static bool reconcile_piece_once(struct zkl__piece *piece)
 {
     zkl_partition *partition = piece->partition;
-    zkl_session *session = partition->handle.session;
+    zkl_session *session = partition->object.session;
     const zkl_partition_options *o = &partition->options;
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     if (zkl__session_forked(session)) {
@@ -331,7 +330,7 @@ static const struct zkl__rule member_rule = {"lock-", 0};
 static int64_t lease_until(const void *owner)
 {
     const zkl_partition *partition = owner;
-    return partition->running > 0 ? zkl__core_facts(partition->handle.session->core).lease_until
+    return partition->running > 0 ? zkl__core_facts(partition->object.session->core).lease_until
                                   : INT64_MAX;
 }
 
@@ -341,14 +340,14 @@ static int64_t lease_until(const void *owner)
 static void assign_pieces(zkl_partition *partition, const char *node)
 {
     size_t us = ZKL__NOBODY; /* also if the members that we know do not include us */
-    const struct zkl__names *view = partition->handle.shown;
+    const struct zkl__names *view = partition->object.shown;
     for (size_t i = 0; node && view && i < view->count; i++) {
         us = strcmp(view->all[i], node) == 0 ? i : us;
     }
     if (us != ZKL__NOBODY) {
         const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
                                          partition->options.cap};
-        if (!zkl__share_out(partition->owners, &share, &partition->handle.session->heap)) {
+        if (!zkl__share_out(partition->owners, &share, &partition->object.session->heap)) {
             retry_later(partition);
             return; /* no memory: the assignment stays as it was */
         }
@@ -372,39 +371,39 @@ static void free_locks(zkl_partition *partition)
  * that it uses. */
 static void dismantle(zkl_partition *partition)
 {
-    zkl_session *session = partition->handle.session;
+    zkl_session *session = partition->object.session;
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     partition->callback_depth++; /* the callbacks of the locks do not come here again */
-    partition->handle.freed = true;
-    partition->handle.ops->stop(&partition->handle);
+    partition->object.freed = true;
+    partition->object.ops->stop(&partition->object);
     zkl__alarms_set(&session->alarms, &partition->margin.alarm, INT64_MAX);
-    zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
+    zkl__callbacks_unpost(&session->callbacks, &partition->object.notice);
     zkl__session_leave(session);
     free_locks(partition);
-    zkl__watch_handle_free(&partition->handle, false);
+    zkl__object_free(&partition->object, false);
 }
 
 static void reconcile(zkl_partition *partition)
 {
-    struct zkl__watch_handle *handle = &partition->handle;
-    zkl_session *session = handle->session;
+    struct zkl__object *object = &partition->object;
+    zkl_session *session = object->session;
     zkl_lock *membership = &partition->member->lock;
 
     /* Takes over the newest list of members, and reads the state of our membership. */
     zkl__session_enter_even_closed(session, NULL);
     struct zkl__lock_status now = zkl__lock_status_locked(membership);
     bool member = zkl__state_holds(now.state), running = partition->phase == ZKL__PARTITION_RUNNING;
-    if (handle->seen) {
-        zkl__free(&session->heap, handle->shown);
-        handle->shown = handle->seen;
-        handle->seen = NULL;
+    if (object->seen) {
+        zkl__free(&session->heap, object->shown);
+        object->shown = object->seen;
+        object->seen = NULL;
     }
     if (running && member && strcmp(now.node, partition->node) != 0) {
         zkl__name_copy(partition->node, now.node);
         zkl__member_list_renew(&partition->list);
-        zkl__watch_handle_wake(handle, &partition->list.watcher);
+        zkl__object_wake(object, &partition->list.watcher);
     }
     if (partition->phase == ZKL__PARTITION_STOPPING) {
         enter_phase(partition, ZKL__PARTITION_UNWINDING);
@@ -453,10 +452,10 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
         return;
     }
     bool outermost = --partition->callback_depth == 0;
-    bool last = outermost && partition->handle.freed;
+    bool last = outermost && partition->object.freed;
     if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
-        zkl__calls_poke(partition->handle.session, &partition->handle.object);
+        zkl__calls_poke(partition->object.session, &partition->object);
     }
     leave(partition);
     if (last) {
@@ -465,15 +464,15 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 }
 
 /* The list of members has changed, or something else that matters to all pieces. */
-static void report(struct zkl__watch_handle *handle)
+static void report(struct zkl__object *object)
 {
-    on_state(&((zkl_partition *)handle)->member->lock, ZKL_STATE_IDLE, NULL);
+    on_state(&((zkl_partition *)object)->member->lock, ZKL_STATE_IDLE, NULL);
 }
 
-static void destroy(struct zkl__watch_handle *handle)
+static void destroy(struct zkl__object *object)
 {
-    zkl_partition *partition = (zkl_partition *)handle;
-    const zkl_heap *heap = &handle->session->heap;
+    zkl_partition *partition = (zkl_partition *)object;
+    const zkl_heap *heap = &object->session->heap;
     zkl__free(heap, partition->pieces);
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
@@ -487,7 +486,7 @@ static void on_members(void *owner, struct zkl__names *members)
 {
     zkl_partition *partition = owner;
     partition->list_refusal_logged = false;
-    zkl__watch_handle_see(&partition->handle, members);
+    zkl__object_see(&partition->object, members);
 }
 
 static void on_list_refused(void *owner, enum zkl__rc rc)
@@ -506,31 +505,24 @@ static bool is_member(void *owner)
 
 static void post_change(void *owner)
 {
-    zkl__watch_handle_post(&((zkl_partition *)owner)->handle);
+    zkl__object_post(&((zkl_partition *)owner)->object);
 }
 
-static void stop_watching(struct zkl__watch_handle *handle)
-{
-    zkl_partition *partition = (zkl_partition *)handle;
-    zkl__member_list_end(&partition->list);
-    zkl__alarms_set(&handle->session->alarms, &partition->retry.alarm, INT64_MAX);
-}
-
-/* The session closes: the callback that follows revokes every piece. */
-static void give_up(struct zkl__object *object, int code)
+/* When the session closes, the callback that follows revokes every piece. */
+static void stop_watching(struct zkl__object *object)
 {
     zkl_partition *partition = (zkl_partition *)object;
-    if (code == ZKL_ECLOSED && partition->phase == ZKL__PARTITION_RUNNING) {
+    if (partition->phase == ZKL__PARTITION_RUNNING) {
         enter_phase(partition, ZKL__PARTITION_STOPPING);
-        zkl__watch_handle_post(&partition->handle);
+        zkl__object_post(object);
     }
-    zkl__watch_handle_give_up(object, code);
+    zkl__member_list_end(&partition->list);
+    zkl__alarms_set(&object->session->alarms, &partition->retry.alarm, INT64_MAX);
 }
 
-static const struct zkl__watch_handle_ops partition_ops = {
-    .object.give_up = give_up,
-    .report = report,
+static const struct zkl__object_ops partition_ops = {
     .stop = stop_watching,
+    .report = report,
     .destroy = destroy,
 };
 
@@ -568,17 +560,17 @@ static int make_lock(struct zkl__piece **out, const zkl_partition *made, const c
         return zkl__fail_at(err, ZKL_EINVAL, path, "too long with the names of its pieces");
     }
     zkl_lock *lock;
-    int rc = zkl__lock_make(&lock, name ? &piece_recipe : &member_recipe, made->handle.session,
+    int rc = zkl__lock_make(&lock, name ? &piece_recipe : &member_recipe, made->object.session,
                             paths, 1, &own, err);
     *out = (struct zkl__piece *)lock;
     return rc;
 }
 
-/* Makes all but the handle, in a partition that has none yet. */
+/* Makes all but the object, in a partition that has none yet. */
 static int make_parts(zkl_partition *made, const char *path, const char *const *pieces,
                       size_t count, zkl_error *err)
 {
-    const zkl_heap *heap = &made->handle.session->heap;
+    const zkl_heap *heap = &made->object.session->heap;
     made->index.heap = heap;
     made->pieces = zkl__zalloc(heap, count * sizeof *made->pieces);
     made->names = zkl__zalloc(heap, count * sizeof *made->names);
@@ -615,8 +607,8 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
-    zkl_partition made = {.handle.session = session};
-    struct zkl__watch_handle *handle;
+    zkl_partition made = {.object.session = session};
+    struct zkl__object *object;
     const zkl_partition_options *o = &made.options;
     int rc = zkl__sized_take(&made.options, options, &sized, err);
     if (rc != ZKL_OK) {
@@ -640,16 +632,16 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
                           session->settings.options.session_timeout_ms - 1, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? make_parts(&made, path, pieces, count, err) : rc;
-    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_partition), &partition_ops,
-                                              session, path, true, err)
+    rc = rc == ZKL_OK ? zkl__object_new(&object, sizeof(zkl_partition), &partition_ops, session,
+                                        path, true, err)
                       : rc;
     if (rc != ZKL_OK) {
         free_locks(&made);
-        destroy(&made.handle);
+        destroy(&made.object);
         return rc;
     }
-    zkl_partition *partition = (zkl_partition *)handle;
-    made.handle = *handle;
+    zkl_partition *partition = (zkl_partition *)object;
+    made.object = *object;
     made.options.metadata = NULL; /* the locks have copies */
     made.options.acl = NULL;
     *partition = made;
@@ -682,15 +674,15 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     if (!partition) {
         return zkl__fail_null(err, "partition");
     }
-    int rc = zkl__session_enter(partition->handle.session, err);
+    int rc = zkl__session_enter(partition->object.session, err);
     if (rc == ZKL_OK) {
         if (partition->being_freed) {
-            rc = zkl__fail_freed(err, partition->handle.path);
+            rc = zkl__fail_freed(err, partition->object.path);
         } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
-            zkl__calls_poke(partition->handle.session, &partition->handle.object);
-            zkl__watch_handle_post(&partition->handle);
+            zkl__calls_poke(partition->object.session, &partition->object);
+            zkl__object_post(&partition->object);
         }
         leave(partition);
     }
@@ -706,18 +698,18 @@ static void begin_stop(zkl_partition *partition)
     if (partition->list.watcher.core) {
         zkl__watcher_unwatch(&partition->list.watcher);
     }
-    zkl__watch_handle_post(&partition->handle);
+    zkl__object_post(&partition->object);
 }
 
 /* frees: the callbacks that follow may not start it again. */
 static int stop(zkl_partition *partition, bool frees, zkl_error *err)
 {
-    zkl_session *session = partition->handle.session;
+    zkl_session *session = partition->object.session;
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
         partition->being_freed = partition->being_freed || frees;
         begin_stop(partition);
-        zkl__callbacks_finish(&session->callbacks, &partition->handle.notice);
+        zkl__callbacks_finish(&session->callbacks, &partition->object.notice);
         if (zkl__session_forked(session)) {
             rc = zkl__fail_at(err, ZKL_EFORKED, NULL, "a callback forked, and this is the child");
         }
@@ -762,16 +754,9 @@ static int bind_stop(struct zkl__call *call, zkl_error *err)
 {
     zkl_partition *partition = ((struct stopping *)call)->partition;
     if (partition->being_freed) {
-        return zkl__fail_freed(err, partition->handle.path);
+        return zkl__fail_freed(err, partition->object.path);
     }
-    call->owner = &partition->handle.object;
-    partition->handle.refs++;
     return ZKL_OK;
-}
-
-static void end_stop(struct zkl__call *call)
-{
-    zkl__watch_handle_unref(&((struct stopping *)call)->partition->handle);
 }
 
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
@@ -780,13 +765,13 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
     struct stopping given = {.call = {.run = run_stop,
                                       .conclude = conclude_stop,
                                       .begin = bind_stop,
-                                      .end = end_stop,
+                                      .owner = (struct zkl__object *)partition,
                                       .finishes = true},
                              .partition = partition};
     if (!partition) {
         return zkl__fail_null(err, "partition");
     }
-    return zkl__call_go(&given, sizeof given, partition->handle.session, partition->handle.path,
+    return zkl__call_go(&given, sizeof given, partition->object.session, partition->object.path,
                         ZKL_WAIT_FOREVER, done, payload, err);
 }
 
@@ -795,7 +780,7 @@ void zkl_partition_free(zkl_partition *partition)
     if (!partition || stop(partition, true, NULL) != ZKL_OK) {
         return;
     }
-    zkl_session *session = partition->handle.session;
+    zkl_session *session = partition->object.session;
     zkl__session_enter_even_closed(session, NULL);
     for (size_t i = 0; i < partition->count; i++) {
         if (partition->pieces[i]->work == ZKL__WORK_ENDS) { /* by the free the user ends it */
@@ -805,11 +790,11 @@ void zkl_partition_free(zkl_partition *partition)
     if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
     }
-    zkl__calls_end(session, &partition->handle.object, ZKL_ECANCELED, true);
-    zkl__calls_deliver(session, &partition->handle.object);
+    zkl__calls_end(session, &partition->object, ZKL_ECANCELED, true);
+    zkl__calls_deliver(session, &partition->object);
     bool in_callback =
         partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
-    partition->handle.freed = in_callback; /* then the outermost callback does the rest */
+    partition->object.freed = in_callback; /* then the outermost callback does the rest */
     zkl__session_leave(session);
     if (!in_callback) {
         dismantle(partition);
@@ -827,7 +812,7 @@ static int require_piece(struct zkl__piece **piece, const zkl_partition *partiti
     const int64_t *at = zkl__names_find(&partition->index, name);
     *piece = at ? partition->pieces[*at] : NULL;
     return at ? ZKL_OK
-              : zkl__fail_at(err, ZKL_EINVAL, partition->handle.path,
+              : zkl__fail_at(err, ZKL_EINVAL, partition->object.path,
                              "no piece of this partition: %.80s", name);
 }
 
@@ -835,20 +820,20 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
 {
     struct zkl__piece *piece;
     int rc = require_piece(&piece, partition, name, err);
-    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->handle.session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->object.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     if (!partition->options.done_later || piece->work != ZKL__WORK_ENDS) {
         rc =
-            zkl__fail_at(err, ZKL_ENOTHELD, partition->handle.path,
+            zkl__fail_at(err, ZKL_ENOTHELD, partition->object.path,
                          partition->options.done_later
                              ? "revoked was not called for %.80s, or is answered"
                              : "without the option done_later the return of revoked answers: %.80s",
                          name);
     } else {
         end_work(piece);
-        zkl__watch_handle_post(&partition->handle);
+        zkl__object_post(&partition->object);
     }
     leave(partition);
     return rc;
@@ -915,7 +900,7 @@ int zkl_partition_commit_async(zkl_partition *partition, const char *name, const
     struct zkl__piece *piece;
     int rc = require_piece(&piece, partition, name, err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(partition->handle.session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(partition->object.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -81,7 +81,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, raise_flag, cancel, err);
+    rc = zkl__stops_begin(session, &cancel->stops, lock->object.stop, raise_flag, cancel, err);
     rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
         zkl__list_prepend(&lock->sections, &cancel->link);
@@ -151,7 +151,7 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
         zkl__cancel_allow();
         return rc;
     }
-    lock->refs++;
+    lock->object.refs++;
     zkl__session_leave(lock->session);
     /* A healthy lease falls to the least one between two heartbeats, so the margin is less. Before
      * the first connection only the session timeout is known. */
@@ -181,7 +181,7 @@ void zkl__section_deinit(zkl_cancel *cancel)
         close(cancel->fd);
     }
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__lock_unref(cancel->lock);
+        zkl__object_unref(&cancel->lock->object);
         zkl__session_leave(session);
     }
     zkl__cancel_allow();

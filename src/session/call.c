@@ -93,18 +93,13 @@ static void end(struct zkl__call *call)
 
 /* --- the calls of a session, and of an object ------------------------------------------------ */
 
-static void leave_owner(struct zkl__call *call)
-{
-    if (call->owner) {
-        zkl__list_remove(&call->owner->calls, &call->links[1]);
-        call->owner = NULL;
-    }
-}
-
 static void unlink_call(struct zkl__call *call)
 {
     zkl__list_remove(&call->session->calls, &call->links[0]);
-    leave_owner(call);
+    if (call->owner) {
+        zkl__list_remove(&call->owner->calls, &call->links[1]);
+        zkl__object_unref(call->owner);
+    }
 }
 
 static struct zkl__call *call_of(struct zkl__link *link, const struct zkl__object *owner)
@@ -194,11 +189,13 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
              : done ? zkl__session_want_callbacks(session, NULL, call->err)
                     : zkl__fail_null(call->err, "done");
         if (rc == ZKL_OK && !call->finishes) {
-            rc = zkl__stops_begin(session, &call->stops, call->stop, on_stop, call, call->err);
+            rc = zkl__stops_begin(session, &call->stops, call->owner ? call->owner->stop : NULL,
+                                  on_stop, call, call->err);
             rc = rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, path, "%s", call->err->text);
         }
         zkl__list_prepend(&session->calls, &call->links[0]);
         if (call->owner) {
+            call->owner->refs++;
             zkl__list_prepend(&call->owner->calls, &call->links[1]);
         }
         if (rc == ZKL_OK && !waits) { /* the rest where alarms ring, and in run_done */
@@ -223,8 +220,8 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         if (rc != ZKL_OK && err) {
             *err = call->error;
         }
-        unlink_call(call); /* its owner may go with its end */
         end(call);
+        unlink_call(call);
     }
     if (!waits) {
         zkl__free(&session->heap, call);
@@ -237,7 +234,7 @@ int zkl__call_go(void *given, size_t size, zkl_session *session, const char *pat
 {
     const struct zkl__call *call = given;
     int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
-    rc = rc == ZKL_OK && !call->begin && !call->any_path ? zkl__path_check(path, err) : rc;
+    rc = rc == ZKL_OK && !call->owner && !call->any_path ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
         rc = zkl__call_begin(given, size, session, path, timeout_ms, done, payload, err);
@@ -272,15 +269,13 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
     return count;
 }
 
-void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner)
+void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner)
 {
     struct zkl__callbacks *callbacks = &session->callbacks;
     struct zkl__call *at = first_of(session, owner);
     while (at && !zkl__session_forked(session)) {
         struct zkl__call *next = next_of(at, owner);
-        if (at->over && zkl__callbacks_inside(callbacks, &at->callback)) {
-            leave_owner(at);
-        } else if (at->over) {
+        if (at->over && !zkl__callbacks_inside(callbacks, &at->callback)) {
             zkl__callbacks_finish(callbacks, &at->callback);
             next = first_of(session, owner);
         }

@@ -91,27 +91,27 @@ struct zkl__call {
     /* Called with each result, also if the call was ended from outside. Returns the
      * result that the caller gets, with its text in call->err. NULL: the result stays. */
     int (*conclude)(struct zkl__call *call, int rc);
-    /* Called before the first run. Takes references to what the call needs, which `end` gives back,
-     * or returns why the call cannot begin. NULL: it needs nothing, so its path is the user's,
-     * which zkl__call_go checks; that of an object was checked when the object was made. */
+    /* Called before the first run. Takes what the call needs, which `end` gives back, or returns
+     * why the call cannot begin. NULL: it needs nothing. */
     int (*begin)(struct zkl__call *call, zkl_error *err);
     /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
      * freed. */
     void (*end)(struct zkl__call *call);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
-    bool any_path; /* zkl__call_go does not check the user's path: its caller has */
+    bool any_path; /* zkl__call_go does not check the path: its caller has */
+    /* The object that it is a call of, whose path was checked when it was made. The object's stop
+     * token and its free end the call, and its memory lives until the call is over. NULL: none. */
+    struct zkl__object *owner;
     bool (*counts)(const char *name); /* which children zkl__keep_children keeps; NULL: all */
     /* Filled in here: */
     zkl_session *session;
-    const char *path;          /* its own; also of an error that names no other */
-    struct zkl__object *owner; /* the object whose free ends it; NULL: only the session's close */
-    zkl_stop *stop;            /* the object's; NULL: none */
-    int64_t deadline;          /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    int late_code;             /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
-    const char *late;          /* its text */
-    int64_t again;             /* the time at which run is called again if nothing happens before */
-    zkl_error *err;            /* where run writes the text of its result */
-    const char *doubt;         /* begins the text of each error from now on; NULL: nothing does */
+    const char *path;  /* its own; also of an error that names no other */
+    int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int late_code;     /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
+    const char *late;  /* its text */
+    int64_t again;     /* the time at which run is called again if nothing happens before */
+    zkl_error *err;    /* where run writes the text of its result */
+    const char *doubt; /* begins the text of each error from now on; NULL: nothing does */
     /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
      * no reply. NULL: doubt does. */
     const char *unsent;
@@ -164,9 +164,9 @@ void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
  * return soon and do not count. */
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
 /* Their owner is about to be freed. When this returns, the done of each call that is over has been
- * called, except the one that this thread is in: that call has no owner any more. When one of them
- * forks, no other is called in the child, where this returns without the mutex. */
-void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner);
+ * called, except the one that this thread is in. When one of them forks, no other is called in the
+ * child, where this returns without the mutex. */
+void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner);
 
 /* --- of run ---------------------------------------------------------------------------------- */
 

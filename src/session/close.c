@@ -29,7 +29,7 @@ static int await_nothing_left(zkl_session *session)
         zkl__calls_poke(session, NULL);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             if (object->ops->is_waiting && object->ops->is_waiting(object)) {
-                object->ops->give_up(object, ZKL_ECLOSED);
+                object->ops->stop(object);
             }
         }
     }
@@ -37,7 +37,7 @@ static int await_nothing_left(zkl_session *session)
     /* Everything that is pending ends, and everything that is held is released. */
     session->status.closing = true;
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-        object->ops->give_up(object, ZKL_ECLOSED); /* what its user has freed may end here */
+        object->ops->stop(object); /* what its user has freed may end here */
     }
     zkl__calls_end(session, NULL, ZKL_ECLOSED, true);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});

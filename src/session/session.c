@@ -555,7 +555,7 @@ static void end(struct zkl__call *call)
         session->status.state != ZKL_SESSION_CLOSED) {
         zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->code);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-            object->ops->give_up(object, ZKL_ECLOSED);
+            object->ops->stop(object);
         }
     }
 }

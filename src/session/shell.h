@@ -10,6 +10,7 @@
 #include "thread.h"
 #include "options.h"
 #include "core.h"
+#include "watcher.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -157,19 +158,56 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
 
 /* --- objects of a session: they end when it closes ------------------------------------------- */
 
+/* What its user constructs, has a handle of, and frees: its struct begins with this. Session mutex
+ * held, unless a comment says otherwise. */
 struct zkl__object;
 struct zkl__object_ops {
-    /* Session mutex held, before the core is closed: gives up what is pending, which ends with this
-     * code (ZKL_ECLOSED), and what is held. */
-    void (*give_up)(struct zkl__object *object, int code);
-    /* Session mutex held: whether an acquire of it is pending. NULL: it acquires nothing. */
+    /* When the session closes, before the core is closed: gives up what is pending, which ends with
+     * ZKL_ECLOSED, and what is held. At the end of the object: ends its machine. Also in a step,
+     * and when that has ended, or was not begun. */
+    void (*stop)(struct zkl__object *object);
+    /* Whether an acquire of it is pending. NULL: it acquires nothing. */
     bool (*is_waiting)(const struct zkl__object *object);
+    /* Session mutex not held: calls the user, if there is something to report. */
+    void (*report)(struct zkl__object *object);
+    /* After stop: frees what the recipe allocated, but not the object. NULL: nothing. */
+    void (*destroy)(struct zkl__object *object);
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;
-    struct zkl__link link;  /* in session->objects, from when it is made until it is freed */
+    zkl_session *session;
+    const char *path;       /* NULL: the recipe's struct has it */
+    zkl_stop *stop;         /* its waits end with it, besides the session's; NULL: none */
+    unsigned refs;          /* the user's handle, its calls, a callback that runs, and what the
+                               recipe adds */
+    bool freed;             /* the user has freed the handle */
+    struct zkl__link link;  /* in session->objects */
     struct zkl__list calls; /* calls that end with it */
+    struct zkl__callback notice;
+    void *seen, *shown; /* by its machine; to the user. NULL: nothing yet */
 };
+
+/* Session mutex not held. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes,
+ * zeroed, with the object at its beginning. On ZKL_OK the caller holds the session mutex, fills in
+ * the rest, and leaves. Errors: as zkl_lock_new. */
+int zkl__object_new(struct zkl__object **out, size_t size, const struct zkl__object_ops *ops,
+                    zkl_session *session, const char *path, bool has_callback, zkl_error *err);
+/* Session mutex not held. The user frees the handle: no callback afterwards. Stops its machine,
+ * unless goes_on (the recipe then keeps a reference of its own). */
+void zkl__object_free(struct zkl__object *object, bool goes_on);
+/* Also in a step. */
+void zkl__object_unref(struct zkl__object *object);
+
+/* Not in a step: its machine acts, if it is there. */
+void zkl__object_wake(struct zkl__object *object, struct zkl__watcher *watcher);
+/* Posts the callback, which calls `report`. Also in a step. */
+void zkl__object_post(struct zkl__object *object);
+
+/* In a step. What its machine sees now, a block of the session's heap, which `report` reports. */
+void zkl__object_see(struct zkl__object *object, void *seen);
+/* From `report`. What to report now; NULL: nothing, or the same as before. */
+const void *zkl__object_news(struct zkl__object *object,
+                             bool (*same)(const void *a, const void *b));
 
 /* === the session ============================================================================== */
 
