@@ -315,13 +315,12 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     struct zkl__sent *sent = request->owner;
     struct zkl__call *call = sent->call;
     struct zkl__requests *requests = &call->requests;
-    struct zkl__children *children = requests->children;
+    bool one = !sent->child;
     requests->flying--;
     requests->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
     sent->state = ZKL__SENT_UNANSWERED;
-    if (children) {
-        call->child = &children->all[sent->index];
-    } else {
+    call->child = sent->child;
+    if (one) {
         bool both = reply->part_count == 2;
         call->answer = (struct zkl__answer){
             reply->rc,
@@ -330,7 +329,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
             reply->size == 0,
             {both ? reply->parts[0].rc : reply->rc, both ? reply->parts[1].rc : reply->rc}};
     }
-    bool never = children && requests->unsent == ZKL_EINVAL; /* no request has room for its path */
+    bool never = !one && requests->unsent == ZKL_EINVAL; /* no request has room for its path */
     if (reply->rc == ZKL__RC_NOTAPPLIED && !requests->once) {
         if (zkl__clock_now() >= requests->pause_to) { /* all on their way lengthen it once */
             zkl__call_pause(call, &requests->pause);
@@ -346,82 +345,9 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
      * would go on for ever on the alarms' thread, which has the mutex that a new connection needs.
      */
     bool refused = requests->sending && reply->rc == ZKL__RC_UNSENT;
-    if (requests->flying <= (children ? WINDOW / 2 : 0) && !refused) {
+    if (requests->flying <= (one ? 0 : WINDOW / 2) && !refused) {
         call_poke(call);
     }
-}
-
-/* The next child to be read, from this one on. */
-static size_t next_from(const struct zkl__requests *requests, size_t index)
-{
-    return requests->children ? zkl__children_unknown(requests->children, index) : index;
-}
-
-/* Sends what there is room for, but in a pause. True when something is still not on its way for
- * lack of an answer or a connection. */
-static bool send_some(struct zkl__call *call, bool paused)
-{
-    zkl_session *session = call->session;
-    struct zkl__requests *requests = &call->requests;
-    bool over = paused || (requests->once && requests->tried), waiting = false;
-    for (size_t i = 0; i < requests->window; i++) {
-        struct zkl__sent *sent = &requests->sent[i];
-        if (sent->state == ZKL__SENT_NONE && requests->next < requests->count) {
-            sent->index = requests->next;
-            requests->next = next_from(requests, requests->next + 1);
-            sent->state = ZKL__SENT_UNANSWERED;
-        }
-        if (sent->state == ZKL__SENT_UNANSWERED && !over &&
-            zkl__core_facts(session->core).connected) {
-            if (requests->children) {
-                call->op.name = requests->children->all[sent->index].name;
-            }
-            sent->request = (struct zkl__request){.done = on_done, .owner = sent};
-            sent->state = ZKL__SENT_FLYING;
-            requests->flying++;
-            requests->sending = true;
-            zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST,
-                                                            .request = &sent->request,
-                                                            .op = &call->op});
-            requests->sending = false;
-        }
-        waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
-    }
-    requests->tried = requests->tried || !paused;
-    return waiting;
-}
-
-int zkl__call_answered(struct zkl__call *call)
-{
-    struct zkl__requests *requests = &call->requests;
-    const struct zkl__status *status = &call->session->status;
-    if (requests->failed != ZKL_OK) {
-        return requests->failed;
-    }
-    int64_t now = zkl__clock_now();
-    bool paused = now < requests->pause_to;
-    bool waiting = send_some(call, paused);
-    if (!waiting && requests->flying == 0) {
-        return ZKL_OK;
-    }
-    /* When the session is closed, that is the reason. */
-    bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
-    if (waiting && !requests->children && open) {
-        if (requests->unsent != ZKL_OK && requests->unsent != ZKL_ECONNECT) {
-            return zkl__fail_at(call->err, requests->unsent, NULL, "not sent: %s",
-                                zkl_strerror(requests->unsent));
-        }
-        if (requests->once && requests->tried) {
-            return ZKL_OK;
-        }
-    }
-    if (waiting && zkl__core_facts(call->session->core).connected) {
-        call->again = paused ? requests->pause_to : now + RETRY_NS;
-    }
-    call->late = paused || requests->pause > 0
-                     ? "the servers asked to try again until the time was up"
-                     : NULL;
-    return ZKL__PENDING;
 }
 
 /* True: what is sent once was sent, and has no reply. */
@@ -442,13 +368,58 @@ static bool end_requests(struct zkl__call *call)
     return sent && requests->once;
 }
 
-static void begin_requests(struct zkl__call *call, struct zkl__op op, bool once,
-                           zkl__reply_fn on_reply)
+/* Sends what there is room for, but in a pause. ZKL__PENDING, or the result of the AWAIT. */
+static int go_on_sending(struct zkl__call *call)
 {
-    end_requests(call);
-    call->op = op;
-    call->requests = (struct zkl__requests){
-        .on_reply = on_reply, .once = once, .pause_to = call->requests.pause_to};
+    zkl_session *session = call->session;
+    const struct zkl__status *status = &session->status;
+    struct zkl__requests *requests = &call->requests;
+    struct zkl__children *children = requests->children;
+    int64_t now = zkl__clock_now();
+    bool paused = now < requests->pause_to, over = paused || (requests->once && requests->tried);
+    bool waiting = false; /* something is not on its way, for lack of an answer or a connection */
+    for (size_t i = 0; i < requests->window; i++) {
+        struct zkl__sent *sent = &requests->sent[i];
+        if (sent->state == ZKL__SENT_NONE && children && requests->next < children->count) {
+            sent->child = &children->all[requests->next];
+            requests->next = zkl__children_unknown(children, requests->next + 1);
+            sent->state = ZKL__SENT_UNANSWERED;
+        }
+        if (sent->state == ZKL__SENT_UNANSWERED && !over &&
+            zkl__core_facts(session->core).connected) {
+            if (sent->child) {
+                call->op.name = sent->child->name;
+            }
+            sent->request = (struct zkl__request){.done = on_done, .owner = sent};
+            sent->state = ZKL__SENT_FLYING;
+            requests->flying++;
+            requests->sending = true;
+            zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST,
+                                                            .request = &sent->request,
+                                                            .op = &call->op});
+            requests->sending = false;
+        }
+        waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
+    }
+    requests->tried = requests->tried || !paused;
+    /* When the session is closed, that is the reason. */
+    bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
+    bool one = waiting && !children && open;
+    if (one && requests->unsent != ZKL_OK && requests->unsent != ZKL_ECONNECT) {
+        return zkl__fail_at(call->err, requests->unsent, NULL, "not sent: %s",
+                            zkl_strerror(requests->unsent));
+    }
+    if ((!waiting && requests->flying == 0) || (one && requests->once && requests->tried)) {
+        end_requests(call);
+        return ZKL_OK;
+    }
+    if (waiting && zkl__core_facts(session->core).connected) {
+        call->again = paused ? requests->pause_to : now + RETRY_NS;
+    }
+    call->late = paused || requests->pause > 0
+                     ? "the servers asked to try again until the time was up"
+                     : NULL;
+    return ZKL__PENDING;
 }
 
 static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
@@ -476,43 +447,56 @@ static int watch(struct zkl__call *call, const char *path)
                         : zkl__fail_at(call->err, rc, path, "the session watches too much already");
 }
 
-void zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
-                    const struct zkl__op *ops, size_t count)
+int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
+                   const struct zkl__op *ops, size_t count)
 {
     struct zkl__requests *requests = &call->requests;
     struct zkl__op both = {.kind = ZKL__OP_MULTI, .parts = call->parts, .part_count = count};
+    if (requests->window > 0) {
+        return go_on_sending(call);
+    }
     ZKL__ENSURE(count == 1 || count == 2);
     memcpy(call->parts, ops, count * sizeof *ops);
-    begin_requests(call, count == 1 ? *ops : both, once, on_reply);
+    call->op = count == 1 ? *ops : both;
     call->answer.rc = ZKL__RC_UNSENT;
-    requests->one.call = call;
-    requests->sent = &requests->one;
-    requests->count = requests->window = 1;
-    requests->failed = call->op.watch ? watch(call, call->op.dir) : ZKL_OK;
+    *requests = (struct zkl__requests){.on_reply = on_reply,
+                                       .once = once,
+                                       .sent = &requests->one,
+                                       .one = {.call = call, .state = ZKL__SENT_UNANSWERED},
+                                       .window = 1,
+                                       .pause_to = requests->pause_to};
+    int rc = call->op.watch ? watch(call, call->op.dir) : ZKL_OK;
+    return rc == ZKL_OK ? go_on_sending(call) : rc;
 }
 
-void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
-                         zkl__reply_fn on_reply, struct zkl__op op)
+int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
+                        zkl__reply_fn on_reply, struct zkl__op op)
 {
     struct zkl__requests *requests = &call->requests;
+    if (requests->window > 0) {
+        return go_on_sending(call);
+    }
     size_t window = children->count < WINDOW ? children->count : WINDOW;
-    begin_requests(call, op, false, on_reply);
-    requests->children = children;
-    requests->count = children->count;
-    requests->next = next_from(requests, 0);
-    if (requests->next == requests->count) {
-        return;
+    size_t first = zkl__children_unknown(children, 0);
+    if (first == children->count) {
+        return ZKL_OK;
     }
-    requests->sent = zkl__zalloc(&call->session->heap, window * sizeof *requests->sent);
-    if (!requests->sent) {
-        requests->failed = zkl__fail_at(call->err, ZKL_ENOMEM, op.dir, "no memory for %zu children",
-                                        children->count);
-        return;
+    struct zkl__sent *sent = zkl__zalloc(&call->session->heap, window * sizeof *sent);
+    if (!sent) {
+        return zkl__fail_at(call->err, ZKL_ENOMEM, op.dir, "no memory for %zu children",
+                            children->count);
     }
-    requests->window = window;
     for (size_t i = 0; i < window; i++) {
-        requests->sent[i].call = call;
+        sent[i].call = call;
     }
+    call->op = op;
+    *requests = (struct zkl__requests){.children = children,
+                                       .on_reply = on_reply,
+                                       .next = first,
+                                       .sent = sent,
+                                       .window = window,
+                                       .pause_to = requests->pause_to};
+    return go_on_sending(call);
 }
 
 void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply)

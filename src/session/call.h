@@ -63,7 +63,7 @@ typedef void (*zkl__reply_fn)(struct zkl__call *call, const struct zkl__reply *r
 struct zkl__sent {
     struct zkl__request request;
     struct zkl__call *call;
-    size_t index; /* of the child */
+    struct zkl__child *child; /* NULL: one request */
     enum { ZKL__SENT_NONE, ZKL__SENT_FLYING, ZKL__SENT_UNANSWERED } state;
 };
 
@@ -72,13 +72,12 @@ struct zkl__sent {
 struct zkl__requests {
     struct zkl__children *children; /* NULL: one request */
     zkl__reply_fn on_reply;
-    bool once;          /* AWAIT_ONCE: it is not sent again */
-    bool tried;         /* it was sent, or there was no connection to send it on */
-    size_t count, next; /* of the children; the index of the next one to be read */
+    bool once;   /* AWAIT_ONCE: it is not sent again */
+    bool tried;  /* it was sent, or there was no connection to send it on */
+    size_t next; /* the index of the next child to be read */
     struct zkl__sent *sent, one;
-    size_t window, flying;
-    int failed;       /* the result of the AWAIT if nothing could be sent at all; else ZKL_OK */
-    int unsent;       /* why this session refused to send the last one; ZKL_OK: it did not */
+    size_t window, flying; /* window 0: nothing is awaited */
+    int unsent;            /* why this session refused to send the last one; ZKL_OK: it did not */
     bool sending;     /* a request is being sent: if it is refused, `done` is called meanwhile */
     int64_t pause;    /* ns: the last pause since the servers asked to try again; 0: none */
     int64_t pause_to; /* its end: nothing is sent before */
@@ -226,21 +225,17 @@ struct zkl__part {
  * request out, or it has not. on_reply: NULL, or as above. */
 #define AWAIT_ONCE(it, on_reply, ...) ZKL__AWAIT_SENT(it, true, on_reply, __VA_ARGS__)
 
-#define ZKL__AWAIT_SENT(it, once, on_reply, ...)                                                \
-    do {                                                                                        \
-        zkl__call_send((it)->call, once, on_reply, (const struct zkl__op[]){__VA_ARGS__},       \
-                       sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)); \
-        AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
-    } while (0)
+#define ZKL__AWAIT_SENT(it, once, on_reply, ...)                                          \
+    AWAIT_CALL(it, zkl__call_send(                                                        \
+                       (it)->call, once, on_reply, (const struct zkl__op[]){__VA_ARGS__}, \
+                       sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)))
 
 /* Sends one read {...} for each child of which nothing is known, with its name, several of them
  * under way at a time. on_reply gets the replies in any order, each with call->child. The reply is
  * ZKL__RC_UNSENT for a name that is too long for a request. */
-#define AWAIT_CHILDREN(it, children, on_reply, ...)                                             \
-    do {                                                                                        \
-        zkl__call_send_each((it)->call, children, on_reply, (const struct zkl__op)__VA_ARGS__); \
-        AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
-    } while (0)
+#define AWAIT_CHILDREN(it, children, on_reply, ...)                    \
+    AWAIT_CALL(it, zkl__call_send_each((it)->call, children, on_reply, \
+                                       (const struct zkl__op)__VA_ARGS__))
 
 /* Awaits a change of a path on which an AWAIT has left a watch. A change since the last
  * AWAIT_CHANGE counts. */
@@ -267,12 +262,11 @@ struct zkl__part {
     }                \
     RETURN(it, ZKL_OK)
 
-/* For the macros. */
-void zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
-                    const struct zkl__op *ops, size_t count);
-void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
-                         zkl__reply_fn on_reply, struct zkl__op op);
-int zkl__call_answered(struct zkl__call *call);
+/* For the macros. Those that send look at what they are given only when nothing is awaited. */
+int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
+                   const struct zkl__op *ops, size_t count);
+int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
+                        zkl__reply_fn on_reply, struct zkl__op op);
 int zkl__call_changed(struct zkl__call *call);
 
 /* An on_reply for a list of children, which become call->children; none if there is no such znode.
