@@ -115,10 +115,10 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->zk_code = outcome->zk_code;
     acquisition->why =
         acquisition->granted ? "the lease ended" : outcome->why; /* until a loss names its reason */
-    acquisition->path = acquisition->lock->path;
-    for (size_t i = 1; !acquisition->granted && i < acquisition->lock->path_count; i++) {
-        const char *other = acquisition->lock->paths[i];
-        acquisition->path = strcmp(outcome->path, other) == 0 ? other : acquisition->path;
+    for (uint8_t i = 1; !acquisition->granted && i < acquisition->lock->path_count; i++) {
+        if (strcmp(outcome->path, acquisition->lock->paths[i]) == 0) {
+            acquisition->failed = i;
+        }
     }
     acquisition->token = outcome->token;
     acquisition->serial = outcome->serial > 0 ? outcome->serial : 1;
@@ -346,8 +346,9 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
         bool late = acquisition->code == ZKL_ETIMEOUT || acquisition->code == ZKL_ECONNECT;
         bool away = lock->session->status.state == ZKL_SESSION_SUSPENDED;
         bool without = late && away && zkl__out_of_descriptors();
-        return zkl__fail(err, acquisition->code, acquisition->zk_code, acquisition->path,
-                         "%s (after %lld ms)%s%s", acquisition->why, queued_ms, without ? ": " : "",
+        return zkl__fail(err, acquisition->code, acquisition->zk_code,
+                         lock->paths[acquisition->failed], "%s (after %lld ms)%s%s",
+                         acquisition->why, queued_ms, without ? ": " : "",
                          without ? ZKL__NO_DESCRIPTOR : "");
     }
     if (lock->acquisition == acquisition && !zkl__acquisition_holds(acquisition)) {

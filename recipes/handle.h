@@ -49,11 +49,8 @@ struct zkl_lock {
     const char *path; /* the first of: */
     const char **paths;
     size_t path_count;
-    zkl_lock_options options;        /* its metadata and acl are ours */
-    struct zkl__peer_queue *lingers; /* where it may linger; NULL: it may not */
-    bool refuses_acquires;           /* zkl_election_run is ending */
-    bool campaign_acquires;          /* the acquire that begins now is the campaign's */
-    zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
+    zkl_lock_options options; /* its metadata and acl are ours */
+    zkl_cancel *run;          /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
     struct zkl__list completions;
@@ -62,9 +59,10 @@ struct zkl_lock {
     zkl_state latest; /* ZKL_STATE_IDLE: no state */
     zkl_state reported;
     unsigned losses; /* each one, before latest */
-    bool revoked;
-    bool position_changed;
-    size_t position;
+    bool revoked, position_changed;
+    bool refuses_acquires;  /* zkl_election_run is ending */
+    bool campaign_acquires; /* the acquire that begins now is the campaign's */
+    size_t position;        /* of a queue, if it has changed */
 };
 
 /* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is
@@ -136,8 +134,9 @@ struct zkl__acquisition {
     bool granted, jeopardy, released;
     bool downgraded; /* no downgrade is under way */
     bool unclean;
+    uint8_t failed; /* which of the lock's paths could not be had */
     int code, zk_code;
-    const char *why, *path;
+    const char *why;
     int64_t token, serial;
     int64_t requested_at, settled_at, deadline;
     struct zkl__stops *stops;           /* until it is settled; NULL: under no token */

@@ -135,8 +135,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     bool made = lock->paths && !options->metadata == !lock->options.metadata &&
                 !options->acl == !lock->options.acl;
     if (made && options->linger_ms > 0) {
-        lock->lingers = zkl__peers_enroll(session->core, paths[0], NULL);
-        made = lock->lingers != NULL;
+        made = zkl__peers_enroll(session->core, paths[0], NULL) != NULL;
     }
     if (!made) {
         zkl__object_unref(&lock->object);
@@ -186,10 +185,7 @@ void zkl_lock_free(zkl_lock *lock)
      */
     lock->object.freed = true;
     zkl__lock_give_up(lock, ZKL_ECANCELED);
-    struct zkl__peer_queue *lingers = lock->lingers;
-    lock->lingers = NULL;
-    if (lingers && zkl__peers_resign(session->core, lingers, NULL)) {
-        /* It was the last lock object that could be granted the lingering znode. */
+    if (lock->options.linger_ms > 0) {
         zkl__session_event(session,
                            (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
     }

@@ -209,7 +209,8 @@ enum zkl__event_kind {
     ZKL__EV_LET_GO,      /* one of these: its owner listens no more. A new one is dropped, a waiting
                             one cancelled, a held one released, by itself */
     ZKL__EV_GIVE_BACK,   /* semaphore: held; count of its permits, the latest ones, but not all */
-    ZKL__EV_LINGER_STOP, /* path: what lingers there is deleted now */
+    ZKL__EV_LINGER_STOP, /* path: a lock object that was enrolled there is freed. Behind the last
+                            one nobody can be granted what lingers: it is deleted now */
     ZKL__EV_DOWNGRADE,   /* contender: held; rule: a weaker one. Keeps its number and its token;
                             DOWNGRADED or NOT_DOWNGRADED follows */
     ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
@@ -301,11 +302,11 @@ bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore);
 /* --- locks that linger ------------------------------------------------------------------------ */
 
 /* A membership whose znode this is gets its queue, which keeps a list of them. member NULL: a lock
- * object of which the lock may linger at this path is made. NULL: no memory. When it is freed,
- * whether it was the last one there: then nobody can be granted what lingers. */
+ * object of which the lock may linger at this path is made, which ends with ZKL__EV_LINGER_STOP.
+ * NULL: no memory. */
 struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *path,
                                           struct zkl__link *member);
-bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *queue,
+void zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *queue,
                        struct zkl__link *member);
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */

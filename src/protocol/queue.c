@@ -238,19 +238,6 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine);
 
 static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
 
-void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
-{
-    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
-    if (!q) {
-        return;
-    }
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        if (c->state == ZKL__LINGERING) {
-            zkl__contender_post(c, ZKL__CE_END);
-        }
-    }
-}
-
 static struct zkl__peer_queue *find_or_make(struct zkl__core *core, const char *path)
 {
     const zkl_heap *heap = &core->config.heap;
@@ -323,16 +310,23 @@ struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *pa
     return q;
 }
 
-bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct zkl__link *member)
+void zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct zkl__link *member)
 {
-    if (member) {
-        zkl__list_remove(&q->members, member);
-    } else {
-        q->lingerers--;
-    }
-    bool last = q->lingerers == 0;
+    zkl__list_remove(&q->members, member);
     drop_unused(core, q);
-    return last;
+}
+
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
+{
+    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
+    ZKL__ENSURE(q); /* it is enrolled there */
+    q->lingerers--;
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        if (c->state == ZKL__LINGERING && q->lingerers == 0) {
+            zkl__contender_post(c, ZKL__CE_END);
+        }
+    }
+    drop_unused(core, q);
 }
 
 /* --- who follows whom ------------------------------------------------------------------------ */
