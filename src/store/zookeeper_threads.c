@@ -29,6 +29,24 @@
 /* Two sessions that open at once would each take the other's pipe for a new one, which does no
  * harm, but not see their own. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t forks = PTHREAD_ONCE_INIT;
+
+static void hold_opening(void)
+{
+    pthread_mutex_lock(&opening);
+}
+
+static void allow_opening(void)
+{
+    pthread_mutex_unlock(&opening);
+}
+
+/* In a child of fork no thread would unlock it. Only when it is first wanted: an allocator that
+ * takes locks at a fork, too, has registered before, so it takes them after this one. */
+static void watch_forks(void)
+{
+    pthread_atfork(hold_opening, allow_opening, allow_opening);
+}
 
 /* For each open descriptor of the process, of a folder of them; -1 at the end, where the folder is
  * closed. No /proc, so no folder: none. */
@@ -69,6 +87,7 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
     fd_set before;
     zkl__signals_hold();
     FD_ZERO(&before);
+    pthread_once(&forks, watch_forks);
     pthread_mutex_lock(&opening);
     DIR *folder = opendir(DESCRIPTORS);
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {

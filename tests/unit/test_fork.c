@@ -2,6 +2,8 @@
 #include "lock_kit.h"
 #include "memory_store.h"
 
+#include <dirent.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -216,6 +218,31 @@ TEST(test_a_session_of_the_child)
     ends = true;
     pthread_join(thread, NULL);
     kit_close(one);
+}
+
+/* In the place of the C library's: the client library's pipe is being looked for all the time. */
+DIR *opendir(const char *name)
+{
+    (void)name;
+    poll(NULL, 0, 50);
+    return NULL;
+}
+
+/* A thread of the parent is in zookeeper_init. */
+TEST(test_no_server_for_a_child)
+{
+    static struct mailbox ends = MAILBOX_INIT;
+    zkl_session *session;
+    ASSERT_OK_FATAL(zkl_session_open_async(&session, "127.0.0.1:1", NULL, on_ended, &ends, NULL));
+    poll(NULL, 0, 20);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(zkl_session_open(&session, "127.0.0.1:1", SESSION_OPTIONS(.connect_timeout_ms = 100), NULL) !=
+              ZKL_ECONNECT);
+    }
+    kit_await(child);
+    zkl_session_close(session, 0);
 }
 #endif
 
