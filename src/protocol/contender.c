@@ -2596,6 +2596,16 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     case ZKL__EV_TIME:
         zkl__contender_post(c, ZKL__CE_TIME);
         break;
+    case ZKL__EV_CONNECTED:
+        zkl__contender_post(c, ZKL__CE_CONNECTED);
+        break;
+    case ZKL__EV_EXPIRED:
+        zkl__contender_post(c, ZKL__CE_EXPIRED);
+        break;
+    case ZKL__EV_CLOSE:
+        c->mail.code = order->code;
+        zkl__contender_post(c, ZKL__CE_END);
+        break;
     default:
         zkl__contender_leave(c);
     }
@@ -2603,15 +2613,16 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void free_contender(struct zkl__core *core, struct zkl__contender *c)
+static void free_contender(struct zkl__core *core, struct zkl__machine *machine)
 {
+    struct zkl__contender *c = (struct zkl__contender *)machine;
     const zkl_heap *heap = c->heap;
+    ZKL__ENSURE(!c->peer.followers.first);
     for (int i = 0; i < ZKL__WATCHED; i++) {
         zkl__watches_remove(&core->watches, &c->watches[i]);
     }
-    core->machines--;
     zkl__multi_leave(c);
-    zkl__list_remove(&core->contenders, &c->in_session);
+    zkl__list_remove(&core->machines[ZKL__RANK_FIRST], &machine->in_session);
     zkl__peers_leave(c);
     inspection_free(c);
     zkl__free(heap, c->predecessor.path);
@@ -2622,20 +2633,13 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     zkl__free(heap, c);
 }
 
-static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(!c->machine.pending && !c->peer.followers.first);
-    free_contender(core, c);
-}
-
 static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .step = read_mail,
                                                       .answered = on_contender_reply,
                                                       .wants = still_wants,
                                                       .holds = zkl__contender_holds,
                                                       .order = on_order,
-                                                      .free = free_ended};
+                                                      .free = free_contender};
 
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config)
@@ -2651,11 +2655,10 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy_text(heap, metadata);
-    core->machines++;
-    zkl__list_append(&core->contenders, &c->in_session);
+    zkl__list_append(&core->machines[ZKL__RANK_FIRST], &c->machine.in_session);
     bool joined = c->config.metadata && zkl__peers_join(c, config->path);
     if (!joined) {
-        free_contender(core, c);
+        free_contender(core, &c->machine);
         return NULL;
     }
     c->config.path = c->peer.queue->path;
@@ -2680,28 +2683,4 @@ bool zkl__contender_holds(const struct zkl__machine *machine, int64_t now)
     ZKL__ENSURE(zkl__core_settled(contender->core));
     return contender->state == ZKL__HELD && now < contender->core->lease.until &&
            now < contender->grant.hold_until;
-}
-
-void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
-{
-    ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
-        c->mail.code = code;
-        zkl__contender_post(c, kind);
-    }
-    if (kind != ZKL__CE_EXPIRED) { /* of that they learn by their contenders */
-        zkl__semaphores_post(core, kind, code);
-    }
-}
-
-void zkl__contenders_drop(struct zkl__core *core)
-{
-    ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
-        zkl__peers_unfollow(c);
-    }
-    ZKL__EACH_LEAVING (struct zkl__contender, c, &core->contenders, in_session) {
-        if (c->multi) {
-            zkl__multi_disown(c->multi);
-        }
-        free_contender(core, c);
-    }
 }

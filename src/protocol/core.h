@@ -56,8 +56,9 @@ struct zkl__machine_ops {
     /* Held at this time, by the lease. NULL, as the next ones: nobody asks. */
     bool (*holds)(const struct zkl__machine *machine, int64_t now);
     /* An order of its owner: ZKL__EV_START, CANCEL, RELEASE, LET_GO, or one for its kind alone; or
-     * ZKL__EV_TIME: its time has come. NULL, as the next one: it has neither an owner who gives
-     * orders nor a time of its own, or no end. */
+     * ZKL__EV_TIME: its time has come. If it is one of its session's: ZKL__EV_CONNECTED, EXPIRED or
+     * CLOSE, too. NULL, as the next one: it has neither an owner who gives orders nor a time of its
+     * own, or no end. */
     void (*order)(struct zkl__machine *machine, const struct zkl__event *order);
     /* It has ended, and the step of its session is over. */
     void (*free)(struct zkl__core *core, struct zkl__machine *machine);
@@ -68,6 +69,7 @@ struct zkl__machine {
     const struct zkl__machine_ops *ops;
     struct zkl__list *ready; /* the list of its rank while it has mail, or has ended; else NULL */
     struct zkl__link in_ready;
+    struct zkl__link in_session; /* of a contender, a watcher, a semaphore */
     size_t pending; /* the first of its operations under way, index + 1: see session_step.c */
 };
 

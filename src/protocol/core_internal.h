@@ -329,7 +329,6 @@ struct zkl__contender {
     uint32_t under_way; /* bits of roles */
 
     /* the session's */
-    struct zkl__link in_session;
     struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
     struct zkl__multi *multi; /* NULL: alone */
@@ -658,9 +657,11 @@ struct zkl__core {
     struct zkl__window window;
     size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
 
-    struct zkl__list ready[ZKL__RANKS];    /* machines, in the order in which they became so */
-    struct zkl__list contenders;           /* in the order of their acquires */
-    struct zkl__list semaphores, watchers; /* the latest first */
+    struct zkl__list ready[ZKL__RANKS]; /* machines, in the order in which they became so */
+    /* What hears of its connections and its end. ZKL__RANK_FIRST: contenders, in the order of their
+     * acquires, so that they send their creates in this order on a new connection. LATER: watchers;
+     * LAST: semaphores; of these the latest first. */
+    struct zkl__list machines[ZKL__RANKS];
     struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
                                  node */
     struct zkl__list provers; /* those that are proving, in the same order */
@@ -674,7 +675,6 @@ struct zkl__core {
     unsigned warned;  /* owners that were notified of jeopardy */
     size_t writes;    /* of the user's, under way or waiting for room */
     struct zkl__timers timers;
-    size_t machines; /* that may have a timer */
     struct zkl__watches watches;
     uint64_t uuids;
     struct zkl__stats stats;
@@ -688,11 +688,6 @@ bool zkl__core_settled(const struct zkl__core *core);
 
 /* --- its contenders --------------------------------------------------------------------------- */
 
-/* To all of them, the earliest acquire first: on a new connection they send their creates in the
- * order in which they read this. Then to the semaphores. code: of ZKL__CE_END. */
-void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
-/* The core goes: all of them. */
-void zkl__contenders_drop(struct zkl__core *core);
 /* Held, by the lease: false from its end on. */
 bool zkl__contender_holds(const struct zkl__machine *machine, int64_t now);
 /* The lease ended: not by mail. */
@@ -704,13 +699,6 @@ void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__o
 
 /* What lingers at this path ends. */
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
-
-/* --- semaphore.c ----------------------------------------------------------------------------- */
-
-/* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
-void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
-/* The core goes: all of them. */
-void zkl__semaphores_drop(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
 
@@ -771,7 +759,6 @@ struct zkl__permit {
 struct zkl__semaphore {
     struct zkl__machine machine; /* first. Its step follows those of its contenders */
     struct zkl__core *core;
-    struct zkl__link in_session;
     struct zkl__semaphore_config config;
     unsigned number; /* for traces: that of its first contender */
     enum zkl__semaphore_state state;

@@ -732,8 +732,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
-    core->machines--;
-    zkl__list_remove(&core->semaphores, &s->in_session);
+    zkl__list_remove(&core->machines[ZKL__RANK_LAST], &machine->in_session);
     zkl__free(&core->config.heap, s->leases);
     zkl__free(&core->config.heap, s);
 }
@@ -748,8 +747,12 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         post(s, ZKL__SM_START);
         break;
     case ZKL__EV_CANCEL:
+    case ZKL__EV_CLOSE:
         s->code = zkl__semaphore_waits(s) ? order->code : s->code;
-        post(s, ZKL__SM_CANCEL);
+        post(s, order->kind == ZKL__EV_CLOSE ? ZKL__SM_END : ZKL__SM_CANCEL);
+        break;
+    case ZKL__EV_CONNECTED:
+        post(s, ZKL__SM_CONNECTED);
         break;
     case ZKL__EV_RELEASE:
         post(s, ZKL__SM_RELEASE);
@@ -769,10 +772,13 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
             }
         }
         break;
-    default:
+    case ZKL__EV_LET_GO:
         if (s->state != ZKL__SEMAPHORE_ENDED) {
             end_acquire(s, "its owner let go");
         }
+        break;
+    default: /* that the session has ended it learns by its contenders */
+        break;
     }
 }
 
@@ -788,14 +794,6 @@ static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .holds = holds_permits,
                                             .order = on_order,
                                             .free = free_semaphore};
-
-void zkl__semaphores_drop(struct zkl__core *core)
-{
-    struct zkl__link *first;
-    while ((first = core->semaphores.first)) {
-        free_semaphore(core, &ZKL__OWNER(first, struct zkl__semaphore, in_session)->machine);
-    }
-}
 
 struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
                                           const struct zkl__semaphore_config *config)
@@ -816,8 +814,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     for (int i = 0; i < config->count; i++) {
         s->permits[i].semaphore = s;
     }
-    core->machines++;
-    zkl__list_prepend(&core->semaphores, &s->in_session);
+    zkl__list_prepend(&core->machines[ZKL__RANK_LAST], &s->machine.in_session);
     s->queue_node.semaphore = s;
     if (!make_contender(&s->queue_node, &zkl__rule_mutex, config->locks)) {
         free_semaphore(core, &s->machine);
@@ -825,14 +822,6 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     }
     s->number = s->queue_node.contender->number;
     return s;
-}
-
-void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
-{
-    ZKL__EACH (struct zkl__semaphore, s, &core->semaphores, in_session) {
-        s->code = zkl__semaphore_waits(s) ? code : s->code;
-        post(s, kind == ZKL__CE_END ? ZKL__SM_END : ZKL__SM_CONNECTED);
-    }
 }
 
 /* --- queries of the current state ------------------------------------------------------------- */

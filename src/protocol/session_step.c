@@ -644,8 +644,8 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 
 /* One outside event is admitted, then machines are stepped until none has mail. */
 
-/* Steps for each contender, list and operation: a bound that no sound event comes near. */
-#define STEPS_EACH 16
+/* A bound that no sound event comes near, nor that of a session with a million contenders. */
+#define STEPS_MOST 16777216
 
 static void make_ready(struct zkl__core *core, struct zkl__machine *machine, enum zkl__rank rank)
 {
@@ -702,13 +702,9 @@ static void drain(struct zkl__core *core)
     if (!core->first_waiting && !is_any_ready(core)) {
         return;
     }
-    size_t most = 0;
     struct zkl__machine *machine = next_ready(core);
-    for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
-        if (steps > most) { /* some steps make machines */
-            most = STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
-        }
-        ZKL__ENSURE(steps <= most);
+    for (int steps = 0; machine; steps++, machine = next_ready(core)) {
+        ZKL__ENSURE(steps < STEPS_MOST);
         machine->ops->step(core, machine);
     }
 }
@@ -846,6 +842,15 @@ int64_t zkl__core_next(const struct zkl__core *core)
 
 /* --- connections ----------------------------------------------------------------------------- */
 
+static void post_to_all(struct zkl__core *core, const struct zkl__event *event)
+{
+    for (enum zkl__rank rank = ZKL__RANK_FIRST; rank < ZKL__RANK_ENDED; rank++) {
+        ZKL__EACH (struct zkl__machine, machine, &core->machines[rank], in_session) {
+            machine->ops->order(machine, event);
+        }
+    }
+}
+
 static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
 {
     int64_t gap = core->config.tick_ns / 2 + core->config.pause_ns;
@@ -870,10 +875,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
         read_roles(core);
     }
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
-    zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
-    ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
-        zkl__watcher_wake(w);
-    }
+    post_to_all(core, ev);
 }
 
 #define AT_ONCE INT64_C(1000000000) /* ns */
@@ -915,19 +917,13 @@ static void on_suspended(struct zkl__core *core)
     core->state_code = ZKL_ECONNECT;
 }
 
-static void fire(struct zkl__watch *watch, enum zkl__watch_event event)
+static void post_close(struct zkl__core *core, int code)
 {
-    struct zkl__contender *c = watch->owner;
-    if (watch->fired) {
-        watch->fired(watch, event);
-        return;
-    }
-    c->mail.watch = event;
-    zkl__contender_post(c, ZKL__CE_WATCH + (enum zkl__contender_event_kind)(watch - c->watches));
+    post_to_all(core, &(struct zkl__event){.kind = ZKL__EV_CLOSE, .code = code});
 }
 
 /* The session is over: nothing that was made in it is ours any more. */
-static void on_expired(struct zkl__core *core, int code)
+static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
 {
     core->connected = false;
     core->session_id = 0;
@@ -935,21 +931,20 @@ static void on_expired(struct zkl__core *core, int code)
     zkl__lease_end(&core->lease);
     zkl__core_trace(core, NULL, "the session ended");
     end_unknown(core);
-    core->ended = code == ZKL_EAUTH;
-    zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
+    core->ended = ev->code == ZKL_EAUTH;
+    struct zkl__watch *any;
+    while ((any = (struct zkl__watch *)zkl__map_any(&core->watches.map))) {
+        zkl__watches_remove(&core->watches, any);
+        if (any->fired) { /* contenders learn more by what follows */
+            any->fired(any, ZKL__WATCH_CHANGED);
+        }
+    }
+    post_to_all(core, ev);
     if (core->ended) {
-        zkl__contenders_post(core, ZKL__CE_END, code);
-    }
-    struct zkl__map_entry *any;
-    while ((any = zkl__map_any(&core->watches.map))) {
-        zkl__watches_remove(&core->watches, (struct zkl__watch *)any);
-        fire((struct zkl__watch *)any, ZKL__WATCH_CHANGED);
-    }
-    ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
-        w->ops->changed(w, true);
+        post_close(core, ev->code);
     }
     core->state = core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST;
-    core->state_code = code;
+    core->state_code = ev->code;
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -968,7 +963,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         on_suspended(core);
         break;
     case ZKL__EV_EXPIRED:
-        on_expired(core, ev->code);
+        on_expired(core, ev);
         break;
     case ZKL__EV_REPLY:
         pending = zkl__pending_find(&core->pendings, ev->id);
@@ -981,9 +976,16 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         fired = zkl__watches_take(&core->watches, ev->path);
         while (fired) {
             struct zkl__watch *watch = fired;
+            struct zkl__contender *c = watch->owner;
             fired = (struct zkl__watch *)watch->entry.next;
             watch->entry.next = NULL;
-            fire(watch, ev->watch);
+            if (watch->fired) {
+                watch->fired(watch, ev->watch);
+            } else { /* a contender's */
+                c->mail.watch = ev->watch;
+                zkl__contender_post(
+                    c, (enum zkl__contender_event_kind)(ZKL__CE_WATCH + (watch - c->watches)));
+            }
         }
         break;
     case ZKL__EV_TIME:
@@ -993,7 +995,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_CLOSE:
         core->closing = true;
-        zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
+        post_close(core, ZKL_ECLOSED);
         break;
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
@@ -1046,6 +1048,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     struct zkl__machine *machine;
     while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
+        ZKL__ENSURE(!machine->pending);
         machine->ops->free(core, machine);
     }
     if (core->pendings.on_count == 0 && core->pendings.room > ROOM_KEPT) {
@@ -1082,8 +1085,19 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
 void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
-    zkl__contenders_drop(core);
-    zkl__semaphores_drop(core);
+    ZKL__EACH (struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST], machine.in_session) {
+        zkl__peers_unfollow(c);
+        if (c->multi) {
+            zkl__multi_disown(c->multi);
+        }
+    }
+    for (enum zkl__rank rank = ZKL__RANK_FIRST; rank < ZKL__RANK_ENDED; rank++) {
+        ZKL__EACH_LEAVING (struct zkl__machine, machine, &core->machines[rank], in_session) {
+            if (machine->ops->free) { /* a watcher is its owner's */
+                machine->ops->free(core, machine);
+            }
+        }
+    }
     for (size_t i = 0; i < core->pendings.room; i++) {
         zkl__free(&heap, core->pendings.slots[i].waiting);
     }
@@ -1112,10 +1126,11 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
-    if (core->semaphores.first || core->pendings.on_count > 0) {
+    if (core->machines[ZKL__RANK_LAST].first || core->pendings.on_count > 0) {
         return false;
     }
-    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+    ZKL__EACH (const struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST],
+               machine.in_session) {
         /* The servers refuse to delete its node by its name: only the session's end does that,
          * which asks for no permission (PrepRequestProcessor.pRequest2Txn, closeSession). */
         bool stays = c->state == ZKL__REMOVING && c->node.stays && !zkl__node_unsure(&c->node);

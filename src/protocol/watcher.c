@@ -27,11 +27,15 @@ void zkl__watcher_wake(struct zkl__watcher *w)
     zkl__core_post(w->core, &w->machine);
 }
 
-/* Its time, or its owner's order. */
+/* Its time, its owner's order, or what happens to the session. */
 static void on_watcher_order(struct zkl__machine *machine, const struct zkl__event *order)
 {
-    (void)order;
-    zkl__watcher_wake((struct zkl__watcher *)machine);
+    struct zkl__watcher *w = (struct zkl__watcher *)machine;
+    if (order->kind == ZKL__EV_EXPIRED) {
+        w->ops->changed(w, true);
+    } else if (order->kind != ZKL__EV_CLOSE) {
+        zkl__watcher_wake(w);
+    }
 }
 
 /* --- what it sends --------------------------------------------------------------------------- */
@@ -148,14 +152,13 @@ static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
 static void watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                           const struct zkl__watcher_ops *ops, void *owner)
 {
-    core->machines++;
     w->machine.ops = &machine_ops;
     w->ops = ops;
     w->owner = owner;
     w->core = core;
     w->look = -1;
     w->watch = (struct zkl__watch){.fired = on_fired, .owner = w};
-    zkl__list_prepend(&core->watchers, &w->in_session);
+    zkl__list_prepend(&core->machines[ZKL__RANK_LATER], &w->machine.in_session);
 }
 
 /* It acts no more, and its memory may go. */
@@ -166,8 +169,7 @@ static void watcher_end(struct zkl__watcher *w)
     zkl__core_forget(core, &w->machine);
     zkl__machine_unready(&w->machine);
     zkl__timers_set(&core->timers, &w->machine.timer, INT64_MAX);
-    core->machines--;
-    zkl__list_remove(&core->watchers, &w->in_session);
+    zkl__list_remove(&core->machines[ZKL__RANK_LATER], &w->machine.in_session);
     zkl__free(&core->config.heap, w->path);
     *w = (struct zkl__watcher){.owner = w->owner};
 }

@@ -37,10 +37,9 @@ struct zkl__watcher {
     const char *dir;        /* the owner's */
     unsigned state;         /* of its kind */
     struct zkl__core *core; /* NULL: not begun, or ended */
-    struct zkl__link in_session;
-    bool busy;        /* its operation is under way */
-    bool missed;      /* and what it watches changed meanwhile */
-    size_t looks;     /* under way */
+    bool busy;              /* its operation is under way */
+    bool missed;            /* and what it watches changed meanwhile */
+    size_t looks;           /* under way */
     int look;         /* the next operation is the look of this number, of which several may be
                          under way beside each other; -1: it is none */
     int64_t retry_at; /* nothing is sent before; 0: now */

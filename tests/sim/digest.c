@@ -97,11 +97,11 @@ static void know_all(const struct sim *s)
         know(txn->zxid);
     }
     SIM_EACH (client, s->clients, s->client_count) {
-        ZKL__EACH (const struct zkl__contender, c, &client->core->contenders, in_session) {
+        ZKL__EACH (const struct zkl__contender, c, &client->core->machines[ZKL__RANK_FIRST], machine.in_session) {
             know(c->node.czxid);
             know(c->own.revoked);
         }
-        ZKL__EACH (const struct zkl__semaphore, it, &client->core->semaphores, in_session) {
+        ZKL__EACH (const struct zkl__semaphore, it, &client->core->machines[ZKL__RANK_LAST], machine.in_session) {
             SIM_EACH (permit, it->permits, it->config.count) {
                 know(permit->token);
             }
@@ -192,7 +192,7 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
             slot->use = 0;
         }
     }
-    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+    ZKL__EACH (const struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST], machine.in_session) {
         if (block == c) {
             struct zkl__contender *plain = copy;
             plain->path_stats = NULL;
@@ -203,7 +203,7 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
             end_text(plain->node.name, sizeof plain->node.name);
         }
     }
-    ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
+    ZKL__EACH (const struct zkl__semaphore, it, &core->machines[ZKL__RANK_LAST], machine.in_session) {
         struct zkl__semaphore *plain = copy;
         struct zkl__children *leases = copy; /* the list that it judges */
         if (block == it) {

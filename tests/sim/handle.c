@@ -61,7 +61,7 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
     if (!core) {
         return false;
     }
-    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+    ZKL__EACH (const struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST], machine.in_session) {
         bool there = strcmp(c->config.path, path) == 0;
         count += there;
         joint = joint || (there && c->multi);
