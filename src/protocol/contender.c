@@ -95,11 +95,18 @@ static void contender_retry_later(struct zkl__contender *c)
 
 static void contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
-    ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
+    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT,
+                                       .unsent = op.watch ? c->out->code : ZKL_OK};
     ZKL__ENSURE(!zkl__under_way(c, role));
     c->under_way |= UNDER_WAY(role);
-    c->out->ops[c->out->op_count++] =
-        (struct zkl__contender_op){role, op, op.watch ? c->out->code : ZKL_OK};
+    if (refusal.unsent != ZKL_OK) {
+        zkl__contender_post_reply(c, role, &refusal);
+    } else if (role == ZKL__ROLE_LIST && !c->multi) {
+        zkl__peers_want_list(c);
+    } else if (!(c->multi && zkl__multi_holds_back(c, role))) {
+        c->listed_at = role == ZKL__ROLE_LIST ? c->core->now : c->listed_at;
+        zkl__core_send(c->core, &c->machine, role, &op);
+    }
 }
 
 /* Notes events of the path, before the request is sent that sets the watch. */
@@ -1188,18 +1195,17 @@ static void make_name(const struct zkl__contender *c, char *out)
  * that it is there and another znode has the new name. */
 static void replacement_send(struct zkl__contender *c)
 {
-    struct zkl__op *parts = c->out->parts;
+    char name[ZKL__NAME_MAX];
     if (c->replacement.state == ZKL__REPLACING_NOT || zkl__under_way(c, ZKL__ROLE_REPLACE)) {
         return;
     }
-    make_name(c, c->out->replacement);
+    make_name(c, name);
     if (c->replacement.state == ZKL__REPLACED_OR_REMOVED) {
-        contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, c->out->replacement);
+        contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, name);
         return;
     }
-    parts[0] = zkl__delete_op(c);
-    parts[1] = zkl__create_op(c);
-    parts[1].name = c->out->replacement;
+    struct zkl__op parts[] = {zkl__delete_op(c), zkl__create_op(c)};
+    parts[1].name = name;
     parts[1].mode = ZKL__EPHEMERAL;
     contender_send(c, ZKL__ROLE_REPLACE,
                    (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2});
@@ -1338,17 +1344,17 @@ static void cleanup_advance(struct zkl__contender *c)
         if (zkl__peers_delete_waits(c) || zkl__under_way(c, ZKL__ROLE_DELETE)) {
             return;
         }
-        struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
+        struct zkl__op remove = zkl__delete_op(c);
         if (c->mark.state == ZKL__MARK_WRITES && zkl__peers_hands_over(c)) {
             c->mark.state = ZKL__MARK_UNKNOWN;
         }
+        const struct zkl__op parts[] = {{.kind = ZKL__OP_SET,
+                                         .dir = c->config.path,
+                                         .data = c->node.name,
+                                         .size = strlen(c->node.name),
+                                         .version = -1},
+                                        remove};
         if (c->mark.state == ZKL__MARK_WRITES) {
-            parts[0] = (struct zkl__op){.kind = ZKL__OP_SET,
-                                        .dir = c->config.path,
-                                        .data = c->node.name,
-                                        .size = strlen(c->node.name),
-                                        .version = -1};
-            parts[1] = remove;
             remove = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
         }
         contender_send(c, ZKL__ROLE_DELETE, remove);
@@ -1940,7 +1946,7 @@ static void advance_waiting(struct zkl__contender *c)
         break;
     case ZKL__WATCHING:
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-            c->out->inspect = true;
+            inspection_send(c);
         } else if (!c->peer.follows) {
             predecessor_look(c);
         }
@@ -2210,6 +2216,7 @@ const char *zkl__cancel_text(int code)
 
 static void read_event(struct zkl__contender *c)
 {
+    char name[ZKL__NAME_MAX];
     switch (c->event->kind) {
     case ZKL__CE_START:
         ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
@@ -2348,8 +2355,8 @@ static void read_event(struct zkl__contender *c)
         own_watch_forget(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
-        make_name(c, c->out->replacement);
-        zkl__core_trace(c->core, c, "downgrades to %s", c->out->replacement);
+        make_name(c, name);
+        zkl__core_trace(c->core, c, "downgrades to %s", name);
         break;
     case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
         linger_end(c, ZKL__LINGER_OFF, "nobody is to have it any more");
@@ -2409,9 +2416,8 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     ZKL__ENSURE(!c->event);
     c->event = event;
     c->out = &out;
-    out.op_count = 0;
     out.code = ZKL_OK;
-    out.has_outcome = out.inspect = false;
+    out.has_outcome = false;
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
         before = c->state;
@@ -2430,21 +2436,6 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     c->event = NULL;
     c->out = NULL;
     update_session_lists(c, first);
-    for (int i = 0; i < out.op_count; i++) {
-        enum zkl__role role = out.ops[i].role;
-        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = out.ops[i].code};
-        if (refusal.unsent != ZKL_OK) {
-            zkl__contender_post_reply(c, role, &refusal);
-        } else if (role == ZKL__ROLE_LIST && !c->multi) {
-            zkl__peers_want_list(c);
-        } else if (!(c->multi && zkl__multi_holds_back(c, role))) {
-            c->listed_at = role == ZKL__ROLE_LIST ? core->now : c->listed_at;
-            zkl__core_send(core, &c->machine, role, &out.ops[i].op);
-        }
-    }
-    if (out.inspect) {
-        inspection_send(c);
-    }
     zkl__peers_stepped(c);
     if (out.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
         zkl__owner_notify(&c->config, &out.outcome);

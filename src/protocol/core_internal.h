@@ -278,18 +278,10 @@ enum zkl__watched {
     ZKL__WATCHED
 };
 
-/* What a contender wants of its session. Pointers live until its next step. */
+/* What comes of a step of a contender. */
 struct zkl__contender_actions {
-    struct zkl__contender_op {
-        enum zkl__role role;
-        struct zkl__op op;
-        int code; /* why the watch that it sets could not be; ZKL_OK: it could */
-    } ops[3];
-    int op_count;
-    int code;                        /* the same, of the request that is sent next */
-    struct zkl__op parts[2];         /* of the one multi among them */
-    char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
-    bool inspect;                    /* send the next batch of its inspection */
+    int code; /* why the watch of the request that is sent next could not be set; ZKL_OK: it could
+               */
     bool has_outcome;
     struct zkl__outcome outcome;
 };
