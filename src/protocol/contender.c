@@ -514,20 +514,11 @@ static bool list_pass_over(struct zkl__contender *c, const char *name, const str
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void inspection_free(struct zkl__contender *c)
-{
-    zkl__free(c->heap, c->suspicion.inspection);
-    c->suspicion.inspection = NULL;
-}
-
 /* Ends the inspection: no further batch of it is requested. */
 static void inspection_drop(struct zkl__contender *c)
 {
-    if (c->suspicion.inspection && c->suspicion.inspection->under_way > 0) {
-        c->suspicion.inspection->dropped = true;
-    } else {
-        inspection_free(c);
-    }
+    zkl__free(c->heap, c->suspicion.inspection);
+    c->suspicion.inspection = NULL;
     if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
         c->suspicion.state = ZKL__SUSPICION_NONE;
     }
@@ -542,7 +533,7 @@ static bool inspection_begin(struct zkl__contender *c)
     bool suspected = c->suspicion.state == ZKL__SUSPICION_ARISEN;
     inspection_drop(c);
     c->suspicion.state = ZKL__SUSPICION_NONE;
-    if (!suspected || c->suspicion.inspection) {
+    if (!suspected || c->suspicion.due > 0) {
         return false;
     }
     struct zkl__list_index *own =
@@ -596,9 +587,7 @@ static const struct zkl__child *inspection_nearest(const struct zkl__contender *
 static void end_batch(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (inspection->dropped) {
-        inspection_free(c);
-    } else if (!inspection->broken) {
+    if (inspection && !inspection->broken) {
         inspection->batch = inspection->batch * BATCH_GROWTH < BATCH_MOST
                                 ? inspection->batch * BATCH_GROWTH
                                 : BATCH_MOST;
@@ -611,9 +600,9 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
                                 const struct zkl__reply *reply)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    struct zkl__child *candidate = &inspection->candidates->all[which];
+    struct zkl__child *candidate = inspection ? &inspection->candidates->all[which] : NULL;
     bool unsent = reply->rc == ZKL__RC_UNSENT && reply->unsent != ZKL_EINVAL;
-    if (inspection->dropped) {
+    if (!candidate) { /* dropped meanwhile */
     } else if (unsent || reply->rc == ZKL__RC_NOTAPPLIED || reply->rc == ZKL__RC_UNKNOWN) {
         inspection->broken = true;
     } else if (reply->rc == ZKL__RC_NONODE) {
@@ -626,7 +615,7 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
     } else { /* NOAUTH does not prove absence: the watch on it will say more */
         candidate->verdict = ZKL__CHILD_EPHEMERAL;
     }
-    if (--inspection->under_way == 0) {
+    if (--c->suspicion.due == 0) {
         end_batch(c);
     }
 }
@@ -636,21 +625,21 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
 static void inspection_send(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (!inspection || inspection->under_way > 0) {
+    if (c->suspicion.due > 0) {
         return;
     }
-    inspection->under_way = 1; /* until all are sent */
+    c->suspicion.due = 1; /* until all are sent */
     inspection->broken = false;
     const struct zkl__children *candidates = inspection->candidates;
     size_t i = zkl__children_unknown(candidates, inspection->nearest);
     for (size_t sent = 0; i < candidates->count && sent < inspection->batch; sent++) {
         const struct zkl__op op = {
             .kind = ZKL__OP_EXISTS, .dir = c->config.path, .name = candidates->all[i].name};
-        inspection->under_way++;
+        c->suspicion.due++;
         zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
         i = zkl__children_unknown(candidates, i + 1);
     }
-    if (--inspection->under_way == 0) {
+    if (--c->suspicion.due == 0) {
         end_batch(c);
     }
 }
@@ -844,7 +833,7 @@ static void on_forged(struct zkl__contender *c)
     } else {
         struct zkl__inspection *inspection = c->suspicion.inspection;
         predecessor_unwatch(c, false);
-        if (inspection && !inspection->dropped) {
+        if (inspection) {
             inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
             look_further(c);
         } else {
@@ -2615,7 +2604,7 @@ static void free_contender(struct zkl__core *core, struct zkl__machine *machine)
     zkl__multi_leave(c);
     zkl__list_remove(&core->machines[ZKL__RANK_FIRST], &machine->in_session);
     zkl__peers_leave(c);
-    inspection_free(c);
+    inspection_drop(c);
     zkl__free(heap, c->predecessor.path);
     zkl__free(heap, c->own.path);
     zkl__free(heap, c->linger.acl);

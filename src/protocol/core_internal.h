@@ -105,11 +105,10 @@ struct zkl__predecessor {
 /* === many znodes that may be forged =========================================================== */
 
 struct zkl__inspection {
-    size_t nearest, batch, under_way;
-    bool broken;  /* the server did not respond to a request of the last batch */
-    bool stale;   /* one of the znodes was deleted, and another may have replaced it, as in a
-                     downgrade of a writer: a new list is needed */
-    bool dropped; /* its last replies are due */
+    size_t nearest, batch;
+    bool broken; /* the server did not respond to a request of the last batch */
+    bool stale;  /* one of the znodes was deleted, and another may have replaced it, as in a
+                    downgrade of a writer: a new list is needed */
     struct zkl__children *candidates; /* nearest first, behind it. PERSISTENT: excluded, whatever it
                                          is. EPHEMERAL: it stands, as far as we may know */
 };
@@ -122,6 +121,7 @@ struct zkl__suspicion {
     } state;
     struct zkl__inspection *inspection; /* of all that stand before it; NULL: it did not meet two
                                            forged ones */
+    size_t due;                         /* replies, to its requests or to those of one before it */
 };
 
 /* === is the path another recipe's? ============================================================ */
