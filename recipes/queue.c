@@ -110,10 +110,9 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
 }
 
 /* By sequence number. A downgraded reader of Curator has its writer's number: those by name. */
-static int compare_entries(const void *left, const void *right, const void *context)
+static int compare_entries(const void *left, const void *right)
 {
     const zkl_queue_entry *a = left, *b = right;
-    (void)context;
     if (!a->name || !b->name) {
         return (a->name == NULL) - (b->name == NULL); /* deleted ones last */
     }
@@ -150,8 +149,8 @@ static int make_queue(struct queue_call *q)
     zkl_queue *public = &snapshot->public.queue;
     public->entries = snapshot->entries;
     /* Numbers go round, and anybody makes names: in no order that qsort may rely on. */
-    zkl__sort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries,
-              NULL);
+    zkl__sort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries,
+              compare_entries);
     while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
         int64_t created_ms = snapshot->entries[public->count++].created_ms;
         public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;

@@ -254,10 +254,9 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
 
 /* --- queries of the current state ------------------------------------------------------------- */
 
-static int by_value(const void *left, const void *right, const void *context)
+static int by_value(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    (void)context;
     return (a > b) - (a < b);
 }
 
@@ -282,6 +281,6 @@ int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
         }
     }
     zkl__session_leave(lock->session);
-    zkl__sort(tokens, (size_t)put, sizeof *tokens, by_value, NULL);
+    zkl__sort(tokens, (size_t)put, sizeof *tokens, by_value);
     return held;
 }

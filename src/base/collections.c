@@ -286,13 +286,12 @@ int64_t zkl__timers_next(const struct zkl__timers *timers)
 struct sorting {
     char *base;
     size_t size;
-    int (*compare)(const void *one, const void *other, const void *context);
-    const void *context;
+    int (*compare)(const void *one, const void *other);
 };
 
 static bool is_less(const struct sorting *s, size_t one, size_t other)
 {
-    return s->compare(s->base + one * s->size, s->base + other * s->size, s->context) < 0;
+    return s->compare(s->base + one * s->size, s->base + other * s->size) < 0;
 }
 
 static void swap_items(const struct sorting *s, size_t one, size_t other)
@@ -320,10 +319,9 @@ static void sift(const struct sorting *s, size_t at, size_t count)
 
 /* Heapsort. */
 void zkl__sort(void *base, size_t count, size_t size,
-               int (*compare)(const void *one, const void *other, const void *context),
-               const void *context)
+               int (*compare)(const void *one, const void *other))
 {
-    const struct sorting s = {base, size, compare, context};
+    const struct sorting s = {base, size, compare};
     size_t at = count / 2, left = count;
     while (left > 1) {
         if (at > 0) {

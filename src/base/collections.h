@@ -159,7 +159,6 @@ static inline int64_t zkl__backoff(int64_t last, int64_t least, int64_t most)
 /* The smallest first. size: of each, a multiple of 8. compare: less than, equal to, or greater than
  * 0, as for qsort, which may ask for memory by itself. */
 void zkl__sort(void *base, size_t count, size_t size,
-               int (*compare)(const void *one, const void *other, const void *context),
-               const void *context);
+               int (*compare)(const void *one, const void *other));
 
 #endif

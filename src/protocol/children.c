@@ -5,10 +5,9 @@
 
 #include <string.h>
 
-static int compare_names(const void *one, const void *other, const void *context)
+static int compare_names(const void *one, const void *other)
 {
     const struct zkl__child *a = one, *b = other;
-    (void)context;
     return strcmp(a->name, b->name);
 }
 
@@ -38,7 +37,7 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
     }
     const size_t count = fresh->count;
     fresh->others = list->child_count - count;
-    zkl__sort(fresh->all, count, sizeof *fresh->all, compare_names, NULL);
+    zkl__sort(fresh->all, count, sizeof *fresh->all, compare_names);
     if (!old) {
         return true;
     }

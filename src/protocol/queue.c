@@ -44,11 +44,10 @@ bool zkl__name_conflicts(const struct zkl__contender *c, const char *name)
 
 /* --- the index ------------------------------------------------------------------------------- */
 
-static int compare_positions(const void *one, const void *other, const void *context)
+static int compare_positions(const void *one, const void *other)
 {
     int32_t a = ((const struct zkl__list_entry *)one)->position;
     int32_t b = ((const struct zkl__list_entry *)other)->position;
-    (void)context;
     return (a > b) - (a < b);
 }
 
@@ -85,7 +84,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
                                          .kind = name.kind};
         }
     }
-    zkl__sort(index->entries, index->count, sizeof *index->entries, compare_positions, NULL);
+    zkl__sort(index->entries, index->count, sizeof *index->entries, compare_positions);
     for (size_t i = 1; i < index->count; i++) {
         bool same = index->entries[i].kind == index->entries[i - 1].kind;
         index->entries[i].same_from = same ? index->entries[i - 1].same_from : i;

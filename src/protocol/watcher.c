@@ -715,10 +715,9 @@ static bool stands_before(const char *a, const char *b)
     return diff < 0 || (diff == 0 && strcmp(a, b) < 0); /* a forged one may have its number */
 }
 
-static int compare_order(const void *one, const void *other, const void *context)
+static int compare_order(const void *one, const void *other)
 {
     const struct zkl__child *a = one, *b = other;
-    (void)context;
     return stands_before(b->name, a->name) - stands_before(a->name, b->name);
 }
 
@@ -800,8 +799,7 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
             o->next = 0;
             if (o->skipped.count > 0 &&
                 zkl__children_renew(heap_of(watcher), &o->listed, reply, zkl__name_contends)) {
-                zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order,
-                          NULL);
+                zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order);
             }
             read_first(o, first, "listed: the first is read");
         } else if (watcher->state == ZKL__OBSERVER_STALE) {
