@@ -42,7 +42,7 @@ static const struct {
 
 const char *zkl__contender_state_name(enum zkl__contender_state state)
 {
-    return (unsigned)state < ZKL__CONTENDER_STATES ? states[state].name : "?";
+    return states[state].name;
 }
 
 bool zkl__contender_waits(const struct zkl__contender *c)

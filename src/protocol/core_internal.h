@@ -709,13 +709,6 @@ struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap
 /* A contender is at the end of a step. before: the state in which it began. */
 void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender,
                      enum zkl__contender_state before);
-/* What zklock/stats.h says of the sums: for tests and the simulator. */
-static inline bool zkl__stats_sound(const zkl_contender_stats *c)
-{
-    return c->waits == c->grants + c->timeouts + c->busy + c->cancels + c->failures + c->waiting &&
-           c->grants == c->releases + c->losses + c->held;
-}
-
 void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 
 /* === the semaphore =========================================================================== */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "contender.h"
 #include "plain_heap.h"
 #include "core.h"
 

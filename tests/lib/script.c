@@ -147,7 +147,7 @@ void script_step(struct zkl__event event)
     if (zkl__core_next(script.core) <= script.now) {
         CU_FAIL("the core asks for a time that has passed");
     }
-    if (!zkl__stats_sound(&script.core->stats.all.contenders)) {
+    if (!stats_sound(&script.core->stats.all.contenders)) {
         CU_FAIL("the sums of the statistics do not agree");
     }
 }

@@ -8,7 +8,6 @@
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H
 
-#include "contender.h"
 #include "ensemble.h"
 #include "core.h"
 

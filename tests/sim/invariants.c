@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../lib/stats_sound.h"
 #include "core_internal.h"
 #include "invariants.h"
 #include "lease.h"
@@ -554,7 +555,7 @@ void sim_judge_step(struct sim *s, int client, int64_t next, bool timer)
     if (s->judge.stays) {
         check_all_released(s, client);
     }
-    if (!zkl__stats_sound(&core->stats.all.contenders)) {
+    if (!stats_sound(&core->stats.all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
     SIM_EACH_CURRENT (s, -1, each) {
