@@ -1,7 +1,6 @@
 /* commit.c - what only the holder may do with znodes: the guarded transaction, which is a check of
  * each znode of the hold and the user's operations, all or none; and a read. */
 #include "handle.h"
-#include "acl.h"
 #include "name.h"
 
 #include <zklock/zookeeper.h>

@@ -3,7 +3,6 @@
 
 #include "handle.h"
 #include "name.h"
-#include "base.h"
 
 #include <zklock/election.h>
 

@@ -2,11 +2,9 @@
  * deleted. protocol/watcher.c decides which requests a membership sends and what a lost reply
  * means; this file has the public calls and the reports to the user. */
 
-#include "acl.h"
 #include "call.h"
 #include "name.h"
 #include "options.h"
-#include "base.h"
 
 #include <zklock/group.h>
 

@@ -2,10 +2,8 @@
  * current state. And the recipes that are no more than a rule: the plain lock, which the first
  * contender in the queue holds, the read/write lock, and several locks as one. */
 #include "handle.h"
-#include "acl.h"
 #include "name.h"
 #include "options.h"
-#include "base.h"
 
 #include <zklock/multilock.h>
 #include <zklock/rwlock.h>

@@ -1,7 +1,6 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
 #include "handle.h"
 #include "name.h"
-#include "base.h"
 
 #include <zklock/once.h>
 

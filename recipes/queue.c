@@ -1,7 +1,6 @@
 /* queue.c - the list of a queue and the list of a group's members; and for operators, the removal
  * of a contender, and the request to a holder to release. */
 #include "call.h"
-#include "base.h"
 #include "children.h"
 #include "name.h"
 #include "options.h"

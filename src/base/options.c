@@ -1,6 +1,6 @@
 #include "options.h"
 
-#include "acl.h"
+#include "base.h"
 #include "name.h"
 
 #include <zklock/version.h>

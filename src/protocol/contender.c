@@ -1,7 +1,6 @@
 /* contender.c - a contender: its states and moves, the mark of its release, its predecessor and
  * znodes that are no contenders, its own znode from the create to the delete, its grant, the lock
  * that lingers, what each state requests, and what each event and each reply means. */
-#include "acl.h"
 #include "core_internal.h"
 
 #include <stdio.h>

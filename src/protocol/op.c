@@ -1,4 +1,3 @@
-#include "acl.h"
 #include "op.h"
 
 #include <string.h>

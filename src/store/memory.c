@@ -20,7 +20,6 @@
  *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the
  *    reconnect. */
 #include "memory_store.h"
-#include "acl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Which adapter a servers string means, and whether the string is one. */
 #include "store.h"
-#include "acl.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

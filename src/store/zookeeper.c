@@ -68,7 +68,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "acl.h"
 #include "zookeeper_store.h"
 
 #define REFRESH_NS (1000 * ZKL__MS)

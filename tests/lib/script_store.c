@@ -1,5 +1,4 @@
 #include "script_store.h"
-#include "acl.h"
 #include "memory.h"
 #include "plain_heap.h"
 

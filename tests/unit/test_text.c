@@ -3,7 +3,6 @@
  * /usr/share/java/?*.jar)" org.apache.zookeeper.server.auth.DigestAuthenticationProvider
  * super:test */
 #include "check.h"
-#include "acl.h"
 #include "name.h"
 #include "base.h"
 
