@@ -114,8 +114,7 @@ static void contender_watch(struct zkl__contender *c, enum zkl__watched watched)
     /* Who does not watch its own node lists instead, and without a watch on the queue no lock
      * lingers: these leave the room to the watches that nobody can wait without. */
     bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
-    int code = zkl__watches_add(&c->core->watches, &c->watches[watched],
-                                c->core->config.watch_bytes_max / (half ? 2 : 1));
+    int code = zkl__watch_add(c->core, &c->watches[watched], half);
     if (watched != ZKL__WATCHED_LINGER) { /* that one nobody misses */
         c->out->code = code;
     }
@@ -161,8 +160,8 @@ static void predecessor_unwatch(struct zkl__contender *c, bool forget)
     struct zkl__watch *node = &c->watches[ZKL__WATCHED_PREDECESSOR];
     struct zkl__watch *queue = &c->watches[ZKL__WATCHED_QUEUE];
     if (forget) {
-        zkl__watches_remove(&c->core->watches, node);
-        zkl__watches_remove(&c->core->watches, queue);
+        zkl__watch_forget(c->core, node);
+        zkl__watch_forget(c->core, queue);
     }
     zkl__watch_remove(c->core, node);
     zkl__watch_remove(c->core, queue);
@@ -228,7 +227,7 @@ static void contender_fail(struct zkl__contender *c, int code, const char *why)
 /* Our delete uses it up, or nothing has set it. */
 static void own_watch_forget(struct zkl__contender *c)
 {
-    zkl__watches_remove(&c->core->watches, &c->watches[ZKL__WATCHED_OWN]);
+    zkl__watch_forget(c->core, &c->watches[ZKL__WATCHED_OWN]);
 }
 
 static void grant_lose(struct zkl__contender *c, const char *why)
@@ -2416,7 +2415,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
     if (c->watches[ZKL__WATCHED_LINGER].entry.link && !lists && !is_keeper(c)) {
         if (zkl__node_known(&c->node) || zkl__node_unsure(&c->node)) {
-            zkl__watches_remove(&core->watches, &c->watches[ZKL__WATCHED_LINGER]);
+            zkl__watch_forget(core, &c->watches[ZKL__WATCHED_LINGER]);
         }
         zkl__watch_remove(core, &c->watches[ZKL__WATCHED_LINGER]);
     }
@@ -2598,7 +2597,7 @@ static void free_contender(struct zkl__core *core, struct zkl__machine *machine)
     const zkl_heap *heap = c->heap;
     ZKL__ENSURE(!c->peer.followers.first);
     for (int i = 0; i < ZKL__WATCHED; i++) {
-        zkl__watches_remove(&core->watches, &c->watches[i]);
+        zkl__watch_forget(core, &c->watches[i]);
     }
     zkl__multi_leave(c);
     zkl__list_remove(&core->machines[ZKL__RANK_FIRST], &machine->in_session);

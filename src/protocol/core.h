@@ -410,11 +410,12 @@ void zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *queue,
  * and never will be. */
 bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
 
-/* ZKL_OK, or ZKL_ELIMIT when the session watches too many bytes of paths, or ZKL_ENOMEM. On
- * already: ZKL_OK. */
-int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch);
-/* Forgets it; takes the watch back from the server when nobody else here watches the path. Off
- * already: nothing. */
+/* ZKL_OK, also when it is on already; or ZKL_ELIMIT when the session would watch more bytes of
+ * paths than it may. half: than half of these. */
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch, bool half);
+/* Nothing happens if it is off already. */
+void zkl__watch_forget(struct zkl__core *core, struct zkl__watch *watch);
+/* The same, and takes the watch back from the server when nobody else here watches the path. */
 void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
 
 /* --- what is counted, in the units of zklock/stats.h ------------------------------------------ */

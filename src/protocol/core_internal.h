@@ -602,23 +602,11 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
 
 /* === watches ================================================================================== */
 
-/* Which watches are set on which paths. */
-
-struct zkl__watches {
-    struct zkl__map map;
-    size_t bytes; /* of all paths. After a reconnect the client library sets all watches again in
-                     one packet, and a server closes the connection if that is too long */
-};
-
-/* ZKL_OK, also when watch is in the table already. ZKL_ELIMIT: with it the paths would have more
- * than bytes_max bytes (0: no limit). */
-int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max);
-void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch);
 /* zkl__path_join into a buffer that grows. False: no memory. */
 bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
                    const char *name);
 /* Takes all watches of path out of the table. They are chained by their entries' next. */
-struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path);
+struct zkl__watch *zkl__watches_take(struct zkl__core *core, const char *path);
 
 /* === the session ============================================================================== */
 
@@ -667,7 +655,10 @@ struct zkl__core {
     unsigned warned;  /* owners that were notified of jeopardy */
     size_t writes;    /* of the user's, under way or waiting for room */
     struct zkl__timers timers;
-    struct zkl__watches watches;
+    struct zkl__map watches; /* that are set, by path */
+    size_t watch_bytes; /* of all their paths. After a reconnect the client library sets all watches
+                           again in one packet, and a server closes the connection if that is too
+                           long */
     uint64_t uuids;
     struct zkl__stats stats;
 };

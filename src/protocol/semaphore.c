@@ -364,7 +364,7 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
         return;
     }
     if (s->over_limit) { /* one of before may have fired meanwhile: the list has set it again */
-        (void)zkl__watch_add(s->core, &s->watch);
+        (void)zkl__watch_add(s->core, &s->watch, false);
     }
     bool ours = all_leased(s, s->core->now);
     for (int i = 0; i < s->config.count; i++) {
@@ -413,8 +413,8 @@ static void read_leases(struct zkl__semaphore *s)
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
-    if (s->over_limit && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
-                          zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
+    if (s->over_limit && (zkl__watch_add(s->core, &s->watch, false) != ZKL_OK ||
+                          zkl__watch_add(s->core, &s->limit_watch, false) != ZKL_OK)) {
         fail_acquire(s, ZKL_ELIMIT, "too many watches in this session");
         return;
     }

@@ -589,42 +589,37 @@ bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *
     return zkl__path_join(*path, *room, dir, name) > 0;
 }
 
-int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch, bool half)
 {
     if (watch->entry.link) {
         return ZKL_OK;
     }
-    size_t length = strlen(watch->entry.path);
-    if (bytes_max && watches->bytes + length > bytes_max) {
+    size_t length = strlen(watch->entry.path), most = core->config.watch_bytes_max / (half ? 2 : 1);
+    if (most && core->watch_bytes + length > most) {
         return ZKL_ELIMIT;
     }
-    zkl__map_add(&watches->map, &watch->entry);
-    watches->bytes += length;
+    zkl__map_add(&core->watches, &watch->entry);
+    core->watch_bytes += length;
     return ZKL_OK;
 }
 
-void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch)
+void zkl__watch_forget(struct zkl__core *core, struct zkl__watch *watch)
 {
     if (watch->entry.link) {
-        zkl__map_remove(&watches->map, &watch->entry);
-        watches->bytes -= strlen(watch->entry.path);
+        zkl__map_remove(&core->watches, &watch->entry);
+        core->watch_bytes -= strlen(watch->entry.path);
     }
 }
 
-struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path)
+struct zkl__watch *zkl__watches_take(struct zkl__core *core, const char *path)
 {
     struct zkl__map_entry *taken = NULL, *entry;
-    while ((entry = zkl__map_find(&watches->map, path))) {
-        zkl__watches_remove(watches, (struct zkl__watch *)entry);
+    while ((entry = zkl__map_find(&core->watches, path))) {
+        zkl__watch_forget(core, (struct zkl__watch *)entry);
         entry->next = taken;
         taken = entry;
     }
     return (struct zkl__watch *)taken;
-}
-
-int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
-{
-    return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
 }
 
 void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
@@ -632,8 +627,8 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
     if (!watch->entry.link) {
         return;
     }
-    zkl__watches_remove(&core->watches, watch);
-    if (core->connected && !zkl__map_find(&core->watches.map, watch->entry.path)) {
+    zkl__watch_forget(core, watch);
+    if (core->connected && !zkl__map_find(&core->watches, watch->entry.path)) {
         struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = watch->entry.path};
         zkl__core_send(core, NULL, ZKL__ROLE_NONE,
                        &op); /* if not: it stays until it fires or the session ends */
@@ -891,9 +886,9 @@ static void on_suspended(struct zkl__core *core)
      * takes no request so large (jute.maxbuffer, NIOServerCnxn.readLength) closes the connection,
      * and that goes on for ever. Contenders look anew; the library forgets none. */
     bool at_once = core->now - core->connected_at < AT_ONCE;
-    if (!at_once || core->watches.map.count > core->set_again) {
-        core->set_again = core->watches.map.count;
-        core->set_again_bytes = core->watches.bytes;
+    if (!at_once || core->watches.count > core->set_again) {
+        core->set_again = core->watches.count;
+        core->set_again_bytes = core->watch_bytes;
     }
     core->broken = at_once && core->set_again > 0 ? core->broken + 1 : 0;
     if (core->broken == BROKEN_MOST) {
@@ -933,8 +928,8 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
     end_unknown(core);
     core->ended = ev->code == ZKL_EAUTH;
     struct zkl__watch *any;
-    while ((any = (struct zkl__watch *)zkl__map_any(&core->watches.map))) {
-        zkl__watches_remove(&core->watches, any);
+    while ((any = (struct zkl__watch *)zkl__map_any(&core->watches))) {
+        zkl__watch_forget(core, any);
         if (any->fired) { /* contenders learn more by what follows */
             any->fired(any, ZKL__WATCH_CHANGED);
         }
@@ -973,7 +968,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_WATCH:
         core->stats.all.watches++;
-        fired = zkl__watches_take(&core->watches, ev->path);
+        fired = zkl__watches_take(core, ev->path);
         while (fired) {
             struct zkl__watch *watch = fired;
             struct zkl__contender *c = watch->owner;
@@ -1072,9 +1067,9 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->roles_at = INT64_MAX;
         zkl__window_init(&core->window, config->ops_max);
         zkl__stats_init(&core->stats);
-        if (!zkl__map_init(&core->watches.map, &core->config.heap) ||
+        if (!zkl__map_init(&core->watches, &core->config.heap) ||
             !zkl__map_init(&core->queues, &core->config.heap)) {
-            zkl__map_deinit(&core->watches.map);
+            zkl__map_deinit(&core->watches);
             zkl__free(&config->heap, core);
             return NULL;
         }
@@ -1101,7 +1096,7 @@ void zkl__core_free(struct zkl__core *core)
     for (size_t i = 0; i < core->pendings.room; i++) {
         zkl__free(&heap, core->pendings.slots[i].waiting);
     }
-    zkl__map_deinit(&core->watches.map);
+    zkl__map_deinit(&core->watches);
     zkl__stats_deinit(&core->stats, &heap);
     zkl__peer_queues_deinit(core);
     zkl__free(&heap, core->pendings.slots);

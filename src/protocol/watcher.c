@@ -52,7 +52,7 @@ static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
         zkl__watcher_unwatch(w);
         if (zkl__path_put(&w->core->config.heap, &w->path, &w->room, op->dir, op->name)) {
             w->watch.entry.path = w->path;
-            rc = zkl__watch_add(w->core, &w->watch);
+            rc = zkl__watch_add(w->core, &w->watch, false);
         }
         if (rc == ZKL_ELIMIT && !w->over_limit) {
             zkl__core_warn(

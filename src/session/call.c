@@ -442,7 +442,7 @@ static int watch(struct zkl__call *call, const char *path)
         *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
     }
     ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
-    int rc = zkl__watch_add(call->session->core, watch);
+    int rc = zkl__watch_add(call->session->core, watch, false);
     return rc == ZKL_OK ? ZKL_OK
                         : zkl__fail_at(call->err, rc, path, "the session watches too much already");
 }

@@ -131,7 +131,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         /* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
-        if (!core || zkl__map_find(&core->watches.map, s->paths[message->path].text)) {
+        if (!core || zkl__map_find(&core->watches, s->paths[message->path].text)) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;

@@ -138,7 +138,7 @@ static void watch_much(struct zkl__watch *watch)
     memset(path, 'a', sizeof path - 1);
     path[0] = '/';
     *watch = (struct zkl__watch){.entry.path = path};
-    ASSERT_OK(zkl__watch_add(script.core, watch));
+    ASSERT_OK(zkl__watch_add(script.core, watch, false));
 }
 
 TEST(test_too_many_watched_bytes)

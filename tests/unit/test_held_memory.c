@@ -18,7 +18,7 @@ static struct test_heap counted = TEST_HEAP_INIT;
 static bool all_rest(zkl_session *session, long *now)
 {
     pthread_mutex_lock(&session->mutex);
-    bool all = session->core->watches.map.count >= LOCKS && session->core->pendings.on_count == 0;
+    bool all = session->core->watches.count >= LOCKS && session->core->pendings.on_count == 0;
     *now = test_heap_bytes(&counted);
     pthread_mutex_unlock(&session->mutex);
     return all;

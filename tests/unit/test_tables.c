@@ -83,23 +83,23 @@ static struct test_heap heap = TEST_HEAP_INIT;
 TEST(test_watches_of_one_hash)
 {
     zkl_heap h = test_heap(&heap);
-    struct zkl__watches table = {0};
+    struct zkl__core core = {0};
     struct zkl__watch one = {.entry.path = "/q/b98"}, two = {.entry.path = "/q/16752"};
-    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
-    ASSERT_OK(zkl__watches_add(&table, &one, 0));
-    CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, two.entry.path));
-    ASSERT_OK(zkl__watches_add(&table, &two, 0));
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&core.watches, &h));
+    ASSERT_OK(zkl__watch_add(&core, &one, false));
+    CU_ASSERT_PTR_NULL(zkl__map_find(&core.watches, two.entry.path));
+    ASSERT_OK(zkl__watch_add(&core, &two, false));
     CU_ASSERT_PTR_EQUAL(two.entry.next, &one.entry);
-    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.entry.path), &one);
-    CU_ASSERT_PTR_EQUAL(zkl__map_find(&table.map, two.entry.path), &two.entry);
-    ASSERT_OK(zkl__watches_add(&table, &one, 0)); /* before the other one, which is then removed from behind it */
-    zkl__watches_remove(&table, &two);
-    CU_ASSERT_PTR_EQUAL(zkl__map_find(&table.map, one.entry.path), &one.entry);
-    ASSERT_OK(zkl__watches_add(&table, &two, 0)); /* from before it, and then it is removed itself */
-    zkl__watches_remove(&table, &two);
-    zkl__watches_remove(&table, &one);
-    CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, one.entry.path));
-    zkl__map_deinit(&table.map);
+    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&core, one.entry.path), &one);
+    CU_ASSERT_PTR_EQUAL(zkl__map_find(&core.watches, two.entry.path), &two.entry);
+    ASSERT_OK(zkl__watch_add(&core, &one, false)); /* before the other one, which is then removed from behind it */
+    zkl__watch_forget(&core, &two);
+    CU_ASSERT_PTR_EQUAL(zkl__map_find(&core.watches, one.entry.path), &one.entry);
+    ASSERT_OK(zkl__watch_add(&core, &two, false)); /* from before it, and then it is removed itself */
+    zkl__watch_forget(&core, &two);
+    zkl__watch_forget(&core, &one);
+    CU_ASSERT_PTR_NULL(zkl__map_find(&core.watches, one.entry.path));
+    zkl__map_deinit(&core.watches);
 }
 
 /* More watches than buckets, and no memory for more buckets at first: all are found. */
@@ -109,21 +109,21 @@ TEST(test_no_memory_for_more_buckets)
     static struct zkl__watch watches[MANY];
     static char paths[MANY][8];
     zkl_heap h = test_heap(&heap);
-    struct zkl__watches table = {0};
-    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
-    size_t buckets = table.map.bucket_count;
+    struct zkl__core core = {0};
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&core.watches, &h));
+    size_t buckets = core.watches.bucket_count;
     test_heap_fail(&heap, 1, false);
     for (int i = 0; i < MANY; i++) {
         snprintf(paths[i], sizeof paths[i], "/%d", i);
         watches[i].entry.path = paths[i];
-        ASSERT_OK(zkl__watches_add(&table, &watches[i], 0));
+        ASSERT_OK(zkl__watch_add(&core, &watches[i], false));
     }
     CU_ASSERT_EQUAL(test_heap_failures(&heap), 1);
-    CU_ASSERT(table.map.bucket_count > buckets);
+    CU_ASSERT(core.watches.bucket_count > buckets);
     for (int i = 0; i < MANY; i++) {
-        CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, paths[i]), &watches[i]);
+        CU_ASSERT_PTR_EQUAL(zkl__watches_take(&core, paths[i]), &watches[i]);
     }
-    zkl__map_deinit(&table.map);
+    zkl__map_deinit(&core.watches);
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 
