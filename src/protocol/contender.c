@@ -2322,6 +2322,17 @@ static void read_event(struct zkl__contender *c)
             contender_move(c, ZKL__LISTING, "our list is older than the others'");
         }
         break;
+    case ZKL__CE_END:
+        c->config.linger = 0;
+        if (c->core->closing) { /* nothing keeps its node any more */
+            c->grant.least_until = 0;
+        }
+        if (c->state == ZKL__LINGERING) {
+            linger_end(c, ZKL__LINGER_OFF, "nobody is to have it any more");
+        } else if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
+            on_release(c);
+        }
+        /* fall through */
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
             contender_fail(c, c->event->code, zkl__cancel_text(c->event->code));
@@ -2344,9 +2355,6 @@ static void read_event(struct zkl__contender *c)
         c->replacement.sequence = zkl__name_sequence(c->node.name);
         make_name(c, name);
         zkl__core_trace(c->core, c, "downgrades to %s", name);
-        break;
-    case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
-        linger_end(c, ZKL__LINGER_OFF, "nobody is to have it any more");
         break;
     case ZKL__CE_LOOK: /* always comes to another event */
         break;
@@ -2431,27 +2439,6 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
 
 /* --- its mail -------------------------------------------------------------------------------- */
 
-/* What it comes to, as things stand now; false: to nothing. */
-static bool resolve_event(struct zkl__contender *c, struct zkl__mail *event)
-{
-    if (event->kind == ZKL__CE_LOOK) {
-        event->kind = c->peer.follows ? zkl__peers_check(c) : ZKL__CE_TIME;
-        return event->kind != ZKL__CE_LOOK;
-    }
-    if (event->kind == ZKL__CE_END) {
-        bool releases = c->state == ZKL__HELD || c->state == ZKL__LOST;
-        c->config.linger = 0;
-        if (c->core->closing) { /* nothing keeps its node any more */
-            c->grant.least_until = 0;
-        }
-        event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
-                      : c->state == ZKL__LINGERING ? ZKL__CE_END
-                      : releases                   ? ZKL__CE_RELEASE
-                                                   : ZKL__CE_TIME;
-    }
-    return true;
-}
-
 static void update_timer_and_end(struct zkl__contender *c)
 {
     int64_t wake = INT64_MAX;
@@ -2504,7 +2491,10 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
             /* The rest was the old session's, but for what is to be seen here, on no server. */
             mail.kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
         }
-        if (c->state != ZKL__ENDED && resolve_event(c, &mail)) {
+        if (mail.kind == ZKL__CE_LOOK && c->state != ZKL__ENDED) { /* as things stand now */
+            mail.kind = c->peer.follows ? zkl__peers_check(c) : ZKL__CE_TIME;
+        }
+        if (c->state != ZKL__ENDED && mail.kind != ZKL__CE_LOOK) {
             step_and_carry_out(c, &mail);
         }
         mail.reply = replied ? NULL : mail.reply;

@@ -118,7 +118,7 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
                   enum zkl__contender_state before, int64_t lasted)
 {
     bool started = c->event->kind == ZKL__CE_START;
-    bool lost = c->out->has_outcome && c->out->outcome.kind == ZKL__LOSS;
+    bool lost = c->state == ZKL__LOST;
     counts->waits += started;
     counts->waiting += started;
     counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
@@ -127,7 +127,7 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
         counts->waiting--;
         counts->held++;
         counts->wait_us += microseconds(lasted);
-    } else if (lost || (before == ZKL__HELD && c->event->kind == ZKL__CE_RELEASE)) {
+    } else if (before == ZKL__HELD && c->state != ZKL__HELD) {
         counts->losses += lost;
         counts->releases += !lost;
         counts->held--;
