@@ -35,7 +35,6 @@ enum zkl__semaphore_mail {
     ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
     ZKL__SM_REPLY,  /* to its one operation */
     ZKL__SM_WATCH,  /* the leases or the limit changed */
-    ZKL__SM_JUDGED, /* all looks at leases were answered, or were not */
     ZKL__SM_CONNECTED,
     ZKL__SM_START,
     ZKL__SM_RELEASE,
@@ -78,22 +77,6 @@ static const struct {
     [ZKL__SEMAPHORE_RELEASING] = {"releasing", S(ENDED)},
     [ZKL__SEMAPHORE_ENDED] = {"gone", 0},
 };
-
-/* What each state implies for its contenders. A granted semaphore has all its leases. */
-static void check_sound(const struct zkl__semaphore *s)
-{
-    bool waits = zkl__semaphore_waits(s), head = waits && s->state >= ZKL__SEMAPHORE_MAKING;
-    ZKL__ENSURE(waits == (s->queue_node.contender != NULL));
-    ZKL__ENSURE(!waits || zkl__semaphore_held(s) == (head ? s->config.count : 0));
-    ZKL__ENSURE(waits || (!s->busy && s->looks == 0 && !s->leases));
-    ZKL__ENSURE(head || (!s->watch.entry.link && !s->limit_watch.entry.link &&
-                         s->limit == ZKL__LIMIT_UNREAD));
-    for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
-        const struct zkl__contender *lease = s->permits[i].contender;
-        ZKL__ENSURE(!lease ||
-                    (lease->state == ZKL__HELD && lease->node.czxid == s->permits[i].token));
-    }
-}
 
 static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, const char *why)
 {
@@ -163,7 +146,6 @@ static void forget_looks(struct zkl__semaphore *s)
 {
     zkl__core_forget(s->core, &s->machine);
     s->looks = 0;
-    s->unanswered = false;
 }
 
 /* It waits no more: gives up its queue node, its requests and its watches. */
@@ -179,7 +161,7 @@ static void stop_waiting(struct zkl__semaphore *s)
     s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->pause = 0;
-    s->mail &= ~((1u << ZKL__SM_CONNECTED) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to JUDGED */
+    s->mail &= ~((1u << ZKL__SM_CONNECTED) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to WATCH */
 }
 
 /* --- moves ----------------------------------------------------------------------------------- */
@@ -436,6 +418,7 @@ static void judge_leases(struct zkl__semaphore *s)
     if (s->looks > 0) {
         return;
     }
+    s->unanswered = false;
     size_t at = zkl__children_unknown(s->leases, 0);
     if (at < s->leases->count) {
         while (at < s->leases->count && s->looks < LOOKS_MOST && !s->unanswered) {
@@ -533,8 +516,11 @@ static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *mach
         zkl__child_judge(&s->leases->all[role - ZKL__ROLE_LEASE], reply);
     }
     s->unanswered = s->unanswered || !reply;
-    if (--s->looks == 0) {
-        post(s, ZKL__SM_JUDGED);
+    if (--s->looks == 0) { /* all looks at leases were answered, or were not */
+        if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
+            retry_later(s);
+        }
+        post(s, ZKL__SM_LOOK);
     }
 }
 
@@ -668,12 +654,6 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
                 move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
             }
             break;
-        case ZKL__SM_JUDGED:
-            if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
-                retry_later(s);
-            }
-            s->unanswered = false;
-            break;
         case ZKL__SM_CONNECTED:
             s->retry_at = 0;
             break;
@@ -715,7 +695,18 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
         }
     }
     send_what_is_needed(s);
-    check_sound(s);
+    /* What each state implies for its contenders. A granted semaphore has all its leases. */
+    bool waits = zkl__semaphore_waits(s), head = waits && s->state >= ZKL__SEMAPHORE_MAKING;
+    ZKL__ENSURE(waits == (s->queue_node.contender != NULL));
+    ZKL__ENSURE(!waits || zkl__semaphore_held(s) == (head ? s->config.count : 0));
+    ZKL__ENSURE(waits || (!s->busy && s->looks == 0 && !s->leases));
+    ZKL__ENSURE(head || (!s->watch.entry.link && !s->limit_watch.entry.link &&
+                         s->limit == ZKL__LIMIT_UNREAD));
+    for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
+        const struct zkl__contender *lease = s->permits[i].contender;
+        ZKL__ENSURE(!lease ||
+                    (lease->state == ZKL__HELD && lease->node.czxid == s->permits[i].token));
+    }
     bool runs = s->state != ZKL__SEMAPHORE_NEW && s->state != ZKL__SEMAPHORE_ENDED;
     bool soon = s->retry_at > core->now && s->retry_at < s->deadline;
     zkl__timers_set(&core->timers, &machine->timer,

@@ -174,11 +174,6 @@ static void watcher_end(struct zkl__watcher *w)
     *w = (struct zkl__watcher){.owner = w->owner};
 }
 
-static const zkl_heap *heap_of(const struct zkl__watcher *w)
-{
-    return &w->core->config.heap;
-}
-
 /* To a state that may follow. */
 static void move(struct zkl__watcher *w, unsigned state, const char *why)
 {
@@ -569,7 +564,7 @@ static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op)
         return true;
     }
     if (watcher->looks == 0) { /* all are judged */
-        struct zkl__names *members = zkl__children_names(heap_of(watcher), children);
+        struct zkl__names *members = zkl__children_names(&watcher->core->config.heap, children);
         if (members) {
             move(watcher, ZKL__LIST_SHOWN, "each child was looked at: shown");
             list->show(watcher->owner, members);
@@ -595,7 +590,8 @@ static void on_list_reply(struct zkl__watcher *watcher, const struct zkl__reply 
         move(watcher, ZKL__LIST_MISSING, "nothing there: its making is watched");
     } else if (!missing && !lists) {
         move(watcher, ZKL__LIST_STALE, "made meanwhile");
-    } else if (zkl__children_renew(heap_of(watcher), &list->children, reply, list->counts)) {
+    } else if (zkl__children_renew(&watcher->core->config.heap, &list->children, reply,
+                                   list->counts)) {
         move(watcher, ZKL__LIST_LOOKS, missing ? "still nothing there: nobody" : "listed");
     } else {
         retry_later(watcher);
@@ -629,7 +625,7 @@ void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *cor
 void zkl__member_list_end(struct zkl__member_list *list)
 {
     if (list->watcher.core) {
-        zkl__free(heap_of(&list->watcher), list->children);
+        zkl__free(&list->watcher.core->config.heap, list->children);
         list->children = NULL;
         watcher_end(&list->watcher);
     }
@@ -744,12 +740,12 @@ static const char *find_first(const struct zkl__observer *o, const struct zkl__r
 
 static void read_first(struct zkl__observer *o, const char *name, const char *why)
 {
-    char *first = zkl__copy_text(heap_of(&o->watcher), name);
+    char *first = zkl__copy_text(&o->watcher.core->config.heap, name);
     if (!first) {
         retry_later(&o->watcher);
         return;
     }
-    zkl__free(heap_of(&o->watcher), o->first);
+    zkl__free(&o->watcher.core->config.heap, o->first);
     o->first = first;
     move(&o->watcher, ZKL__OBSERVER_READS, why);
 }
@@ -794,11 +790,11 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
         } else if (first) {
             /* Behind one that is no candidate may be thousands. Then the whole list is kept, in its
              * order. */
-            zkl__free(heap_of(watcher), o->listed);
+            zkl__free(&watcher->core->config.heap, o->listed);
             o->listed = NULL;
             o->next = 0;
-            if (o->skipped.count > 0 &&
-                zkl__children_renew(heap_of(watcher), &o->listed, reply, zkl__name_contends)) {
+            if (o->skipped.count > 0 && zkl__children_renew(&watcher->core->config.heap, &o->listed,
+                                                            reply, zkl__name_contends)) {
                 zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order);
             }
             read_first(o, first, "listed: the first is read");
@@ -883,8 +879,8 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
 void zkl__observer_end(struct zkl__observer *o)
 {
     if (o->watcher.core) {
-        zkl__free(heap_of(&o->watcher), o->first);
-        zkl__free(heap_of(&o->watcher), o->listed);
+        zkl__free(&o->watcher.core->config.heap, o->first);
+        zkl__free(&o->watcher.core->config.heap, o->listed);
         o->first = NULL;
         o->listed = NULL;
         zkl__names_clear(&o->skipped);
