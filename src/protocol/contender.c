@@ -2095,14 +2095,14 @@ static void (*const on_reply[ZKL__ROLES])(struct zkl__contender *) = {
 void zkl__contender_post(struct zkl__contender *c, enum zkl__contender_event_kind kind)
 {
     c->mail.kinds |= ZKL__MAIL(kind);
-    zkl__core_post(c->core, &c->machine);
+    zkl__core_post(&c->machine);
 }
 
 void zkl__contender_leave(struct zkl__contender *c)
 {
     c->config.notify = NULL;
     if (c->state == ZKL__NEW && !c->started) {
-        zkl__core_bury(c->core, &c->machine);
+        zkl__core_bury(&c->machine);
     } else {
         c->mail.code = ZKL_ECANCELED;
         zkl__contender_post(c, ZKL__CE_END);
@@ -2461,14 +2461,13 @@ static void update_timer_and_end(struct zkl__contender *c)
     }
     /* Its memory stays until no operation of its own is without a reply. */
     if (c->state == ZKL__ENDED && !c->machine.pending && !c->peer.list) {
-        zkl__core_bury(c->core, &c->machine);
+        zkl__core_bury(&c->machine);
     }
 }
 
-static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
+static void read_mail(struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    (void)core;
     struct zkl__peer_facts facts;
     bool followed = zkl__peers_note_facts(c, &facts);
     struct zkl__mail mail = c->mail;
@@ -2514,11 +2513,10 @@ void zkl__contender_lapse(struct zkl__contender *c)
 
 /* --- replies and refusals of the session ------------------------------------------------------ */
 
-static void on_contender_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
-                               int64_t sent, const struct zkl__reply *reply)
+static void on_contender_reply(struct zkl__machine *machine, int role, int64_t sent,
+                               const struct zkl__reply *reply)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    (void)core;
     if (role >= ZKL__ROLES) {
         inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
         return;
@@ -2581,9 +2579,10 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void free_contender(struct zkl__core *core, struct zkl__machine *machine)
+static void free_contender(struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
+    struct zkl__core *core = c->core;
     const zkl_heap *heap = c->heap;
     ZKL__ENSURE(!c->peer.followers.first);
     for (int i = 0; i < ZKL__WATCHED; i++) {
@@ -2619,6 +2618,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     }
     const char *metadata = config->metadata ? config->metadata : "";
     c->machine.ops = &contender_ops;
+    c->machine.core = core;
     c->heap = heap;
     c->core = core;
     c->config = *config;
@@ -2626,7 +2626,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     zkl__list_append(&core->machines[ZKL__RANK_FIRST], &c->machine.in_session);
     bool joined = c->config.metadata && zkl__peers_join(c, config->path);
     if (!joined) {
-        free_contender(core, &c->machine);
+        free_contender(&c->machine);
         return NULL;
     }
     c->config.path = c->peer.queue->path;

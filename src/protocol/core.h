@@ -140,11 +140,11 @@ enum zkl__rank { ZKL__RANK_FIRST, ZKL__RANK_LATER, ZKL__RANK_LAST, ZKL__RANK_END
 struct zkl__machine_ops {
     enum zkl__rank rank;
     /* Takes its mail and acts on it. */
-    void (*step)(struct zkl__core *core, struct zkl__machine *machine);
+    void (*step)(struct zkl__machine *machine);
     /* The reply to an operation of its own, which was sent at that time, and lives until the
      * session's step is over. ZKL__RC_UNSENT: the operation could not be sent, and the reply lives
      * until this returns. The machine notes it and is posted. */
-    void (*answered)(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+    void (*answered)(struct zkl__machine *machine, int role, int64_t sent,
                      const struct zkl__reply *reply);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
@@ -156,12 +156,13 @@ struct zkl__machine_ops {
      * own, or no end. */
     void (*order)(struct zkl__machine *machine, const struct zkl__event *order);
     /* It has ended, and the step of its session is over. */
-    void (*free)(struct zkl__core *core, struct zkl__machine *machine);
+    void (*free)(struct zkl__machine *machine);
 };
 
 struct zkl__machine {
     struct zkl__timer timer; /* first */
     const struct zkl__machine_ops *ops;
+    struct zkl__core *core;
     struct zkl__list *ready; /* the list of its rank while it has mail, or has ended; else NULL */
     struct zkl__link in_ready;
     struct zkl__link in_session; /* of a contender, a watcher, a semaphore */
@@ -199,9 +200,9 @@ struct zkl__watch {
 /* --- machines and operations ----------------------------------------------------------------- */
 
 /* Its mail is read before the step of the session is over. */
-void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine);
+void zkl__core_post(struct zkl__machine *machine);
 /* It has ended: freed when the step of the session is over. */
-void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine);
+void zkl__core_bury(struct zkl__machine *machine);
 /* A reply comes; that it could not be sent is told before this returns. owner NULL: the session
  * itself. */
 void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
@@ -408,7 +409,7 @@ void zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *queue,
 
 /* The owner waits no longer: done will not be called, the memory may go. False: it was never sent,
  * and never will be. */
-bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
+bool zkl__request_forget(struct zkl__request *request);
 
 /* ZKL_OK, also when it is on already; or ZKL_ELIMIT when the session would watch more bytes of
  * paths than it may. half: than half of these. */

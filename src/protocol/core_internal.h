@@ -119,9 +119,9 @@ struct zkl__suspicion {
         ZKL__SUSPICION_ARISEN, /* the predecessor was forged: the next list starts an inspection */
         ZKL__SUSPICION_INSPECTED /* a batch is wanted, or under way */
     } state;
+    unsigned due; /* replies, to its requests or to those of an inspection before it */
     struct zkl__inspection *inspection; /* of all that stand before it; NULL: it did not meet two
                                            forged ones */
-    size_t due;                         /* replies, to its requests or to those of one before it */
 };
 
 /* === is the path another recipe's? ============================================================ */
@@ -312,21 +312,21 @@ struct zkl__contender {
     bool started, try_only;
     bool waited; /* it has had a predecessor: no semaphore was at the path before it (queue.c) */
     bool jeopardy_notified;
+    uint32_t under_way; /* bits of roles */
     int64_t deadline;
     struct {
         int64_t at;    /* 0: nothing is put off */
         int64_t pause; /* the last one; longer each time */
     } retry;
-    char *make_path;    /* the directory being made, cut to what is tried now */
-    uint32_t under_way; /* bits of roles */
+    char *make_path; /* the directory being made, cut to what is tried now */
 
     /* the session's */
     struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
     struct zkl__multi *multi; /* NULL: alone */
     struct zkl__link in_multi;
-    size_t member; /* which one it is */
     struct zkl__mail mail;
+    unsigned member;    /* which one of the multi-contender it is */
     uint32_t held_back; /* roles of requests that the multi-contender has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
@@ -435,22 +435,22 @@ struct zkl__peer_queue {
     struct zkl__machine machine; /* first. Its step sends the list that contenders want */
     struct zkl__map_entry entry;
     struct zkl__list contenders; /* in the order in which they were made */
-    size_t count;                /* of these */
-    size_t unlisted;             /* creates without a list, since the last list was sent */
+    unsigned count;              /* of these */
+    unsigned unlisted;           /* creates without a list, since the last list was sent */
     uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
-    bool urgent;   /* one of the contenders that want a list may be first */
-    int64_t czxid; /* of the directory, as its last list says */
+    bool urgent;    /* one of the contenders that want a list may be first */
+    bool lingers;   /* some contender has had config.linger */
+    bool strangers; /* the last list has shown others than contenders of this session */
+    int64_t czxid;  /* of the directory, as its last list says */
     /* Forged znodes and their czxids, ZKL__NEVER_A_CONTENDER for those that no session owns: see
      * list_forged in contender.c. They are kept while the session has no contender here, so that
      * its later contenders do not read them again. */
     struct zkl__map forged;
     struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
     struct zkl__list line;         /* waits for it */
-    bool lingers;                  /* some contender has had config.linger */
-    bool strangers;           /* the last list has shown others than contenders of this session */
-    size_t lingerers;         /* lock objects whose locks may linger here */
-    struct zkl__list members; /* memberships whose znode this path is */
+    size_t lingerers;              /* lock objects whose locks may linger here */
+    struct zkl__list members;      /* memberships whose znode this path is */
     char path[];
 };
 
@@ -687,7 +687,7 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 
 /* The machine needs no replies any more. Its operations that wait for room are never sent. True:
  * others were sent and have no reply yet. */
-bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
+bool zkl__core_forget(struct zkl__machine *owner);
 
 /* === counting ================================================================================= */
 

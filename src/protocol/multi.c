@@ -208,7 +208,7 @@ static bool look_again(struct zkl__multi *multi)
 void zkl__multi_post(struct zkl__multi *multi)
 {
     multi->refs += !multi->machine.ready;
-    zkl__core_post(multi->core, &multi->machine);
+    zkl__core_post(&multi->machine);
 }
 
 /* To its members. */
@@ -234,7 +234,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     }
 }
 
-static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
+static void step_multi(struct zkl__machine *machine)
 {
     static const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
     struct zkl__multi *multi = (struct zkl__multi *)machine;
@@ -279,7 +279,7 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
         on_order(machine, &(struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ELOST});
     } else if (idle && held_back == multi->count) {
         send_all(multi, ZKL__ROLE_CREATE);
-    } else if (ready == multi->count && zkl__core_grants(core) && !look_again(multi)) {
+    } else if (ready == multi->count && zkl__core_grants(multi->core) && !look_again(multi)) {
         multi->open = true;
         ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
             zkl__contender_post(c, ZKL__CE_LOOK);
@@ -301,6 +301,7 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
         return NULL;
     }
     multi->machine.ops = &multi_ops;
+    multi->machine.core = core;
     multi->core = core;
     multi->config = *config;
     multi->count = count;
@@ -319,7 +320,7 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
             return NULL;
         }
         c->multi = multi;
-        c->member = i;
+        c->member = (unsigned)i;
         zkl__list_append(&multi->members, &c->in_multi);
         multi->refs++;
     }

@@ -233,7 +233,7 @@ void zkl__peer_queues_deinit(struct zkl__core *core)
     zkl__map_deinit(&core->queues);
 }
 
-static void send_list(struct zkl__core *core, struct zkl__machine *machine);
+static void send_list(struct zkl__machine *machine);
 
 static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
 
@@ -247,7 +247,7 @@ static struct zkl__peer_queue *find_or_make(struct zkl__core *core, const char *
     }
     q = zkl__alloc(heap, sizeof *q + size);
     if (q) {
-        *q = (struct zkl__peer_queue){.machine.ops = &queue_ops,
+        *q = (struct zkl__peer_queue){.machine = {.ops = &queue_ops, .core = core},
                                       .forged = {.heap = heap, .key = core->config.names_key}};
         q->entry.path = memcpy(q->path, path, size);
         zkl__map_add(&core->queues, &q->entry);
@@ -552,7 +552,7 @@ void zkl__peers_want_list(struct zkl__contender *c)
 {
     c->peer.list = WANTED;
     c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
-    zkl__core_post(c->core, &c->peer.queue->machine);
+    zkl__core_post(&c->peer.queue->machine);
 }
 
 /* One that reads the lists of others. */
@@ -584,7 +584,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     }
     ZKL__ENSURE(!shows || !core->index);
     q->lists_under_way--;
-    zkl__core_post(core, &q->machine);
+    zkl__core_post(&q->machine);
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         bool reads = own->peer.list == list || is_reader(own) || q->lingers; /* at the end */
         if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
@@ -649,8 +649,9 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     return true;
 }
 
-static void send_list(struct zkl__core *core, struct zkl__machine *machine)
+static void send_list(struct zkl__machine *machine)
 {
+    struct zkl__core *core = machine->core;
     struct zkl__peer_queue *q = (struct zkl__peer_queue *)machine;
     struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
     struct zkl__contender *sender = NULL;

@@ -91,7 +91,7 @@ static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, c
 static void post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
 {
     s->mail |= 1u << kind;
-    zkl__core_post(s->core, &s->machine);
+    zkl__core_post(&s->machine);
 }
 
 static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, const char *why)
@@ -144,7 +144,7 @@ static void drop_leases(struct zkl__semaphore *s)
 
 static void forget_looks(struct zkl__semaphore *s)
 {
-    zkl__core_forget(s->core, &s->machine);
+    zkl__core_forget(&s->machine);
     s->looks = 0;
 }
 
@@ -500,11 +500,11 @@ static void on_watch_fired(struct zkl__watch *watch, enum zkl__watch_event event
     post(s, ZKL__SM_WATCH);
 }
 
-static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
-                               int64_t sent, const struct zkl__reply *reply)
+static void on_semaphore_reply(struct zkl__machine *machine, int role, int64_t sent,
+                               const struct zkl__reply *reply)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
-    (void)core, (void)sent;
+    (void)sent;
     reply = zkl__rc_decides(reply->rc) ? reply : NULL;
     if (role < ZKL__ROLE_LEASE) {
         s->busy = s->busy && role == ZKL__ROLE_LIMIT;
@@ -591,7 +591,7 @@ static void release_leases(struct zkl__semaphore *s)
     }
 }
 
-static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
+static void step_semaphore(struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
@@ -708,21 +708,22 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
                     (lease->state == ZKL__HELD && lease->node.czxid == s->permits[i].token));
     }
     bool runs = s->state != ZKL__SEMAPHORE_NEW && s->state != ZKL__SEMAPHORE_ENDED;
-    bool soon = s->retry_at > core->now && s->retry_at < s->deadline;
-    zkl__timers_set(&core->timers, &machine->timer,
+    bool soon = s->retry_at > s->core->now && s->retry_at < s->deadline;
+    zkl__timers_set(&s->core->timers, &machine->timer,
                     !runs  ? INT64_MAX
                     : soon ? s->retry_at
                            : s->deadline);
     if (s->state == ZKL__SEMAPHORE_ENDED) {
-        zkl__core_bury(core, machine);
+        zkl__core_bury(machine);
     }
 }
 
 /* --- its life, and its orders ----------------------------------------------------------------- */
 
-static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
+static void free_semaphore(struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
+    struct zkl__core *core = s->core;
     zkl__list_remove(&core->machines[ZKL__RANK_LAST], &machine->in_session);
     zkl__free(&core->config.heap, s->leases);
     zkl__free(&core->config.heap, s);
@@ -796,6 +797,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         return NULL;
     }
     s->machine.ops = &ops;
+    s->machine.core = core;
     s->core = core;
     s->config = *config;
     s->watch =
@@ -808,7 +810,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     zkl__list_prepend(&core->machines[ZKL__RANK_LAST], &s->machine.in_session);
     s->queue_node.semaphore = s;
     if (!make_contender(&s->queue_node, &zkl__rule_mutex, config->locks)) {
-        free_semaphore(core, &s->machine);
+        free_semaphore(&s->machine);
         return NULL;
     }
     s->number = s->queue_node.contender->number;

@@ -355,7 +355,7 @@ static void deliver(struct zkl__core *core, struct zkl__machine *owner, int role
                     const struct zkl__reply *reply)
 {
     if (owner) {
-        owner->ops->answered(core, owner, role, sent, reply);
+        owner->ops->answered(owner, role, sent, reply);
     } else if (role == ZKL__ROLE_CONFIG) {
         take_roles(core, reply);
     }
@@ -520,8 +520,9 @@ static void end_unknown(struct zkl__core *core)
     }
 }
 
-bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
+bool zkl__core_forget(struct zkl__machine *owner)
 {
+    struct zkl__core *core = owner->core;
     bool sent = false;
     while (owner->pending > 0) {
         struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
@@ -535,24 +536,23 @@ bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
-                             int64_t sent, const struct zkl__reply *reply)
+static void request_answered(struct zkl__machine *machine, int role, int64_t sent,
+                             const struct zkl__reply *reply)
 {
     struct zkl__request *request = (struct zkl__request *)machine;
     (void)role, (void)sent;
     if (reply->rc == ZKL__RC_UNSENT) {
         request->unsent = reply->unsent;
-        zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
+        zkl__core_post(machine); /* not now: its owner may be about to ask for more */
     } else {
         request->done(request, reply);
     }
 }
 
-static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
+static void report_unsent(struct zkl__machine *machine)
 {
     struct zkl__request *request = (struct zkl__request *)machine;
     const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
-    (void)core;
     request->done(request, &reply);
 }
 
@@ -562,14 +562,14 @@ static const struct zkl__machine_ops request_ops = {
 void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
                        const struct zkl__op *op)
 {
-    request->machine = (struct zkl__machine){.ops = &request_ops};
+    request->machine = (struct zkl__machine){.ops = &request_ops, .core = core};
     zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
 }
 
-bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
+bool zkl__request_forget(struct zkl__request *request)
 {
     zkl__machine_unready(&request->machine);
-    return zkl__core_forget(core, &request->machine);
+    return zkl__core_forget(&request->machine);
 }
 
 /* === watches ================================================================================== */
@@ -642,23 +642,23 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 /* A bound that no sound event comes near, nor that of a session with a million contenders. */
 #define STEPS_MOST 16777216
 
-static void make_ready(struct zkl__core *core, struct zkl__machine *machine, enum zkl__rank rank)
+static void make_ready(struct zkl__machine *machine, enum zkl__rank rank)
 {
-    machine->ready = &core->ready[rank];
+    machine->ready = &machine->core->ready[rank];
     zkl__list_append(machine->ready, &machine->in_ready);
 }
 
-void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
+void zkl__core_post(struct zkl__machine *machine)
 {
     if (!machine->ready) {
-        make_ready(core, machine, machine->ops->rank);
+        make_ready(machine, machine->ops->rank);
     }
 }
 
-void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
+void zkl__core_bury(struct zkl__machine *machine)
 {
     zkl__machine_unready(machine); /* what mail it has is not read any more */
-    make_ready(core, machine, ZKL__RANK_ENDED);
+    make_ready(machine, ZKL__RANK_ENDED);
 }
 
 static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank rank)
@@ -700,7 +700,7 @@ static void drain(struct zkl__core *core)
     struct zkl__machine *machine = next_ready(core);
     for (int steps = 0; machine; steps++, machine = next_ready(core)) {
         ZKL__ENSURE(steps < STEPS_MOST);
-        machine->ops->step(core, machine);
+        machine->ops->step(machine);
     }
 }
 
@@ -1044,7 +1044,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     struct zkl__machine *machine;
     while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
         ZKL__ENSURE(!machine->pending);
-        machine->ops->free(core, machine);
+        machine->ops->free(machine);
     }
     if (core->pendings.on_count == 0 && core->pendings.room > ROOM_KEPT) {
         /* It acquired thousands of locks together, and gives their room back. */
@@ -1089,7 +1089,7 @@ void zkl__core_free(struct zkl__core *core)
     for (enum zkl__rank rank = ZKL__RANK_FIRST; rank < ZKL__RANK_ENDED; rank++) {
         ZKL__EACH_LEAVING (struct zkl__machine, machine, &core->machines[rank], in_session) {
             if (machine->ops->free) { /* a watcher is its owner's */
-                machine->ops->free(core, machine);
+                machine->ops->free(machine);
             }
         }
     }

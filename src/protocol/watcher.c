@@ -24,7 +24,7 @@ void zkl__watcher_wake(struct zkl__watcher *w)
 {
     w->retry_at = 0;
     zkl__timers_set(&w->core->timers, &w->machine.timer, INT64_MAX);
-    zkl__core_post(w->core, &w->machine);
+    zkl__core_post(&w->machine);
 }
 
 /* Its time, its owner's order, or what happens to the session. */
@@ -72,8 +72,9 @@ static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
     zkl__core_send(w->core, &w->machine, ZKL__ROLE_NONE, op);
 }
 
-static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
+static void step_watcher(struct zkl__machine *machine)
 {
+    struct zkl__core *core = machine->core;
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     struct zkl__op op;
     bool sends = false;
@@ -95,8 +96,8 @@ static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
 
 /* --- what it hears --------------------------------------------------------------------------- */
 
-static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
-                             int64_t sent, const struct zkl__reply *reply)
+static void on_watcher_reply(struct zkl__machine *machine, int role, int64_t sent,
+                             const struct zkl__reply *reply)
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     bool decides = zkl__rc_decides(reply->rc);
@@ -108,13 +109,13 @@ static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machin
         } else if (w->retry_at == 0) {
             retry_later(w); /* or when it is connected again */
         }
-        zkl__core_post(core, machine);
+        zkl__core_post(machine);
         return;
     }
     w->busy = false;
     if (decides) {
         if (w->looks > 0) {
-            zkl__core_forget(core, machine);
+            zkl__core_forget(machine);
             w->looks = 0;
         }
         zkl__watcher_wake(w);
@@ -153,6 +154,7 @@ static void watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                           const struct zkl__watcher_ops *ops, void *owner)
 {
     w->machine.ops = &machine_ops;
+    w->machine.core = core;
     w->ops = ops;
     w->owner = owner;
     w->core = core;
@@ -166,7 +168,7 @@ static void watcher_end(struct zkl__watcher *w)
 {
     struct zkl__core *core = w->core;
     zkl__watcher_unwatch(w);
-    zkl__core_forget(core, &w->machine);
+    zkl__core_forget(&w->machine);
     zkl__machine_unready(&w->machine);
     zkl__timers_set(&core->timers, &w->machine.timer, INT64_MAX);
     zkl__list_remove(&core->machines[ZKL__RANK_LATER], &w->machine.in_session);

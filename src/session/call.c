@@ -357,7 +357,7 @@ static bool end_requests(struct zkl__call *call)
     bool sent = call->answer.rc == ZKL__RC_UNKNOWN;
     for (size_t i = 0; i < requests->window; i++) {
         if (requests->sent[i].state == ZKL__SENT_FLYING) {
-            sent = zkl__request_forget(call->session->core, &requests->sent[i].request);
+            sent = zkl__request_forget(&requests->sent[i].request);
         }
     }
     if (requests->children) {

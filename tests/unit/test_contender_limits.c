@@ -291,7 +291,7 @@ TEST(test_request_forgotten_after_its_wait_for_room)
     send_request(&(const struct zkl__op){.kind = ZKL__OP_SET, .dir = "/q", .version = -1});
     CU_ASSERT_EQUAL(script_count(ZKL__OP_SET), 0);
     script_answer_until(ZKL__OP_SET);
-    CU_ASSERT_TRUE(zkl__request_forget(script.core, &answered.request));
+    CU_ASSERT_TRUE(zkl__request_forget(&answered.request));
     script_answer_all();
     CU_ASSERT_EQUAL(answered.count, 0);
     script_deinit();
