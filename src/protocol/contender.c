@@ -22,7 +22,7 @@ const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 static const struct {
     const char *name;
     uint32_t next; /* where it may go from here */
-} states[ZKL__CONTENDER_STATES] = {
+} states[] = {
     [ZKL__NEW] = {"new", S(ZKL__CREATING) | S(ZKL__REMOVING) | S(ZKL__ENDED)},
     [ZKL__CREATING] = {"creating", S(ZKL__NEW) | S(ZKL__MAKING) | S(ZKL__LISTING) |
                                        S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
@@ -1536,7 +1536,7 @@ static int64_t grant_wake(const struct zkl__contender *c)
 static const struct {
     const char *name;
     uint32_t next;
-} linger_states[ZKL__LINGER_STATES] = {
+} linger_states[] = {
     [ZKL__LINGER_OFF] = {"bare",
                          S(ZKL__LINGER_GATHERING) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
     [ZKL__LINGER_GATHERING] = {"gathering",

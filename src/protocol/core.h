@@ -62,7 +62,6 @@ enum zkl__contender_state {
     ZKL__LINGERING, /* released, and kept for the next owner */
     ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
     ZKL__ENDED,
-    ZKL__CONTENDER_STATES
 };
 const char *zkl__contender_state_name(enum zkl__contender_state state);
 

@@ -174,7 +174,6 @@ enum zkl__linger_state {
     ZKL__LINGER_ARMED,     /* a list has shown our node alone, and its watch has not fired */
     ZKL__LINGER_YIELDING, /* another contender came, or the connection was lost: the release deletes
                              the znode */
-    ZKL__LINGER_STATES
 };
 
 /* One contender's. */
@@ -720,7 +719,6 @@ enum zkl__semaphore_state {
     ZKL__SEMAPHORE_LOST,      /* was held; its owner is notified */
     ZKL__SEMAPHORE_RELEASING, /* until no lease is left */
     ZKL__SEMAPHORE_ENDED,
-    ZKL__SEMAPHORE_STATES
 };
 
 /* Of the path, as its head has read it since its own leases stand: from 1 on, or */

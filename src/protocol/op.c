@@ -2,17 +2,6 @@
 
 #include <string.h>
 
-const char *zkl__op_name(enum zkl__op_kind kind)
-{
-    static const char *const names[] = {
-        [ZKL__OP_NONE] = "none",     [ZKL__OP_CREATE] = "create",   [ZKL__OP_DELETE] = "delete",
-        [ZKL__OP_SET] = "set",       [ZKL__OP_CHECK] = "check",     [ZKL__OP_MULTI] = "multi",
-        [ZKL__OP_SYNC] = "sync",     [ZKL__OP_CHILDREN] = "list",   [ZKL__OP_GET] = "get",
-        [ZKL__OP_EXISTS] = "exists", [ZKL__OP_UNWATCH] = "unwatch",
-    };
-    return names[kind];
-}
-
 static const struct {
     const char *name;
     int code;

@@ -135,8 +135,7 @@ static inline bool zkl__rc_decides(enum zkl__rc rc)
     return rc < ZKL__RC_NOTAPPLIED;
 }
 
-/* "create", "delete", ... and "ok", "no-node", ...: for traces and logs. */
-const char *zkl__op_name(enum zkl__op_kind kind);
+/* "ok", "no node", ...: for traces and logs. */
 const char *zkl__rc_name(enum zkl__rc rc);
 /* What a refusal means to whoever has to mend it. */
 const char *zkl__rc_why(enum zkl__rc rc);

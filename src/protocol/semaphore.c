@@ -61,7 +61,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome);
 static const struct {
     const char *name;
     uint32_t next; /* where it may go from here */
-} states[ZKL__SEMAPHORE_STATES] = {
+} states[] = {
     [ZKL__SEMAPHORE_NEW] = {"new", ANEW},
     [ZKL__SEMAPHORE_ASKING] = {"asking", S(SEARCHING) | S(QUEUED) | ANEW},
     [ZKL__SEMAPHORE_SEARCHING] = {"searching", S(SEARCHED) | S(QUEUED) | ANEW},

@@ -191,7 +191,7 @@ static void move(struct zkl__watcher *w, unsigned state, const char *why)
 #define N(node) (1u << (ZKL__MEMBER_##node))
 
 /* Where it may go from here; to NONE from everywhere, when the session is over. */
-static const uint32_t next_nodes[ZKL__MEMBER_NODES] = {
+static const uint32_t next_nodes[] = {
     [ZKL__MEMBER_NONE] = N(NONE) | N(ASKED),
     [ZKL__MEMBER_ASKED] = N(NONE) | N(STANDS) | N(UNSURE),
     [ZKL__MEMBER_STANDS] = N(NONE) | N(STANDS) | N(DELETING) | N(UNSURE),
@@ -532,7 +532,7 @@ void zkl__membership_end(struct zkl__membership *m)
 #define S(state) (1u << (ZKL__LIST_##state))
 
 /* Where it may go from here; to STALE from everywhere, when something changed. */
-static const uint32_t list_states[ZKL__LIST_STATES] = {
+static const uint32_t list_states[] = {
     [ZKL__LIST_STALE] = S(STALE) | S(MISSING) | S(LOOKS),
     [ZKL__LIST_MISSING] = S(STALE) | S(LOOKS),
     [ZKL__LIST_LOOKS] = S(STALE) | S(SHOWN),
@@ -646,7 +646,7 @@ void zkl__member_list_renew(struct zkl__member_list *list)
 #define S(state) (1u << (ZKL__OBSERVER_##state))
 
 /* Where it may go from here; to STALE from everywhere, when something changed. */
-static const uint32_t observer_states[ZKL__OBSERVER_STATES] = {
+static const uint32_t observer_states[] = {
     [ZKL__OBSERVER_STALE] = S(STALE) | S(MISSING) | S(EMPTY) | S(READS),
     [ZKL__OBSERVER_MISSING] = S(STALE) | S(SHOWN),
     [ZKL__OBSERVER_EMPTY] = S(STALE) | S(MISSING) | S(READS) | S(SHOWN),

@@ -72,7 +72,6 @@ enum zkl__member_node {
     ZKL__MEMBER_DELETING, /* a delete was sent and not answered */
     ZKL__MEMBER_UNSURE,   /* an answer was lost: what has our name may be ours, or may not */
     ZKL__MEMBER_SYNCED,   /* the same, behind a committed write: what is not there will not come */
-    ZKL__MEMBER_NODES
 };
 
 /* What it does next, as long as it is wanted. */
@@ -160,7 +159,6 @@ enum zkl__member_list_state {
     ZKL__LIST_MISSING, /* the znode was; is it still? */
     ZKL__LIST_LOOKS,   /* listed: which of them live with a session? */
     ZKL__LIST_SHOWN,
-    ZKL__LIST_STATES
 };
 
 struct zkl__member_list {
@@ -204,7 +202,6 @@ enum zkl__observer_state {
     ZKL__OBSERVER_HIDDEN,  /* it does, or nobody knows; is it still the first? */
     ZKL__OBSERVER_SHOWN,
     ZKL__OBSERVER_SHOWN_HIDDEN,
-    ZKL__OBSERVER_STATES
 };
 
 /* Lives until show returns. */

@@ -1,5 +1,6 @@
 /* play.c - a script under way: its sessions, what each was asked and told, and that as lines of text. */
 #include "play.h"
+#include "core_facts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static void write_acl(FILE *out, const zkl_acl *acl)
 static void write_op(FILE *out, const struct zkl__op *op)
 {
     static const char *const mode_names[] = {"persistent", "ephemeral", "ephemeral-seq", "persistent-seq", "container"};
-    fputs(zkl__op_name(op->kind), out);
+    fputs(op_name(op->kind), out);
     for (size_t i = 0; i < op->part_count; i++) {
         fputs(i == 0 ? " { " : "; ", out);
         write_op(out, &op->parts[i]);

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "core_internal.h"
 #include "memory_store.h"
-#include "stats_sound.h"
+#include "core_facts.h"
 #include "test_heap.h"
 
 #define MS INT64_C(1000000)

@@ -184,10 +184,10 @@ const char *script_ops(void)
     for (int i = 0; i < script.op_count; i++) {
         const struct zkl__op *op = script.ops[i].op;
         strcat(script.line, i ? " " : "");
-        strcat(script.line, zkl__op_name(op->kind));
+        strcat(script.line, op_name(op->kind));
         for (size_t j = 0; j < op->part_count; j++) {
             strcat(script.line, j ? "," : "(");
-            strcat(script.line, zkl__op_name(op->parts[j].kind));
+            strcat(script.line, op_name(op->parts[j].kind));
         }
         strcat(script.line, op->part_count > 0 ? ")" : "");
     }

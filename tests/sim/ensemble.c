@@ -260,7 +260,7 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
     } else if (txn->rc == ZKL__RC_OK) {
         do_one(s, txn, part);
     }
-    sim_say(s, "leader", "%s %s of session %d: %s", zkl__op_name(part.op),
+    sim_say(s, "leader", "%s %s of session %d: %s", op_name(part.op),
             part.path < 0 ? "" : s->paths[txn->node < 0 ? part.path : s->nodes[txn->node].path].text, request->session,
             zkl__rc_name(txn->rc));
     propose(s, txn);
@@ -329,7 +329,7 @@ void sim_stranger_writes(struct sim *s, const struct sim_part *part)
     if (part->op == ZKL__OP_CREATE && txn->rc == ZKL__RC_OK) {
         s->nodes[txn->node].by_stranger = true;
     }
-    sim_say(s, "stranger", "%s %s: %s", zkl__op_name(part->op), s->paths[part->path].text, zkl__rc_name(txn->rc));
+    sim_say(s, "stranger", "%s %s: %s", op_name(part->op), s->paths[part->path].text, zkl__rc_name(txn->rc));
     propose(s, txn);
 }
 

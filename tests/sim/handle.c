@@ -114,8 +114,8 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         reply.parts = parts;
         fill_parts(s, message, parts, reply.part_count);
     }
-    sim_say(s, "reply", "%d: %s %s %s", client, zkl__op_name(asked->op),
-            asked->path >= 0 ? s->paths[asked->path].text : "", zkl__rc_name(reply.rc));
+    sim_say(s, "reply", "%d: %s %s %s", client, op_name(asked->op), asked->path >= 0 ? s->paths[asked->path].text : "",
+            zkl__rc_name(reply.rc));
     sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = message->id, .reply = &reply});
 }
 
@@ -491,7 +491,7 @@ static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
 
 static void say_op(struct sim *s, int client, const char *what, const struct zkl__op *op)
 {
-    sim_say(s, "submit", "%d: %s%s %s%s%s%s", client, what, zkl__op_name(op->kind), op->dir ? op->dir : "",
+    sim_say(s, "submit", "%d: %s%s %s%s%s%s", client, what, op_name(op->kind), op->dir ? op->dir : "",
             op->name ? "/" : "", op->name ? op->name : "", op->watch ? " (watch)" : "");
     for (size_t i = 0; i < op->part_count; i++) {
         say_op(s, client, "  ", &op->parts[i]);

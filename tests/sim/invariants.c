@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "../lib/stats_sound.h"
 #include "core_internal.h"
 #include "invariants.h"
 #include "lease.h"
@@ -532,7 +531,7 @@ void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path
     }
     if (++it->count == SIM_REFUSALS_MOST) {
         sim_fail(s, "storm", "client %d asks %d times in %.0f ms for %s of %s, which is refused", client, it->count,
-                 (double)(sim_now(s) - it->since) / 1e6, zkl__op_name(op), path < 0 ? "?" : s->paths[path].text);
+                 (double)(sim_now(s) - it->since) / 1e6, op_name(op), path < 0 ? "?" : s->paths[path].text);
     }
 }
 

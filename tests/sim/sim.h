@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "../lib/core_facts.h"
 #include "../lib/dice.h"
 #include "client.h"
 #include "ensemble.h"
