@@ -821,40 +821,6 @@ static void list_again(struct zkl__contender *c, const char *why)
     contender_move(c, ZKL__LISTING, why);
 }
 
-/* The znode that we wanted to watch is no contender. */
-static void on_forged(struct zkl__contender *c)
-{
-    if (!list_pass_over(c, predecessor_name(c), &c->event->reply->stat)) {
-        contender_fail(c, ZKL_ENOMEM, "out of memory");
-    } else if (c->state != ZKL__WATCHING) {
-        c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
-    } else {
-        struct zkl__inspection *inspection = c->suspicion.inspection;
-        predecessor_unwatch(c, false);
-        if (inspection) {
-            inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
-            look_further(c);
-        } else {
-            list_again(c, "what is before us is no contender");
-        }
-    }
-}
-
-static void predecessor_on_inspected(struct zkl__contender *c)
-{
-    const struct zkl__inspection *inspection = c->suspicion.inspection;
-    if (zkl__children_count(inspection->candidates, ZKL__CHILD_EPHEMERAL) > limit_of(c)) {
-        contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
-    } else if (inspection->broken) {
-        contender_retry_later(c);
-    } else if (inspection->stale) {
-        list_again(c, "one of those before us is gone");
-    } else {
-        c->retry.pause = 0;
-        look_further(c);
-    }
-}
-
 /* --- the replies about it --------------------------------------------------------------------- */
 
 /* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
@@ -863,14 +829,28 @@ static void predecessor_on_inspected(struct zkl__contender *c)
 static void predecessor_on_reply(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
+    const struct zkl__stat *stat = &c->event->reply->stat;
+    struct zkl__inspection *inspection = c->suspicion.inspection;
     bool watching = c->state == ZKL__WATCHING;
     bool hidden =
         c->predecessor.access == ZKL__ACCESS_STAT && (watching || c->state == ZKL__LISTING);
     // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
     if (!watching && !hidden) {
         return; /* it went meanwhile */
-    } else if (rc == ZKL__RC_OK && list_forged(c, predecessor_name(c), &c->event->reply->stat)) {
-        on_forged(c);
+    } else if (rc == ZKL__RC_OK && list_forged(c, predecessor_name(c), stat)) {
+        /* The znode that we wanted to watch is no contender. */
+        if (!list_pass_over(c, predecessor_name(c), stat)) {
+            contender_fail(c, ZKL_ENOMEM, "out of memory");
+        } else if (!watching) {
+            c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
+        } else if (inspection) {
+            predecessor_unwatch(c, false);
+            inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
+            look_further(c);
+        } else {
+            predecessor_unwatch(c, false);
+            list_again(c, "what is before us is no contender");
+        }
     } else if (rc == ZKL__RC_NONODE && watching) {
         if (!hidden) {
             predecessor_unwatch(c, true);
@@ -1550,20 +1530,6 @@ static bool is_keeper(const struct zkl__contender *c)
     return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
 }
 
-/* Aborts if its fields contradict each other. Between two steps. */
-static void linger_check(const struct zkl__contender *c)
-{
-    if (c->linger.state == ZKL__LINGER_OFF && !c->linger.in_line) {
-        return;
-    }
-    bool keeper = is_keeper(c);
-    ZKL__ENSURE(keeper == (c->peer.queue->keeper == c));
-    ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
-    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
-    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
-    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
-}
-
 static void take_out_of_line(struct zkl__contender *c)
 {
     c->linger.in_line = false;
@@ -2204,6 +2170,7 @@ const char *zkl__cancel_text(int code)
 static void read_event(struct zkl__contender *c)
 {
     char name[ZKL__NAME_MAX];
+    const struct zkl__inspection *inspection;
     switch (c->event->kind) {
     case ZKL__CE_START:
         ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
@@ -2313,8 +2280,19 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_INSPECTED:
-        if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-            predecessor_on_inspected(c);
+        inspection = c->suspicion.inspection;
+        if (c->suspicion.state != ZKL__SUSPICION_INSPECTED) {
+            break;
+        }
+        if (zkl__children_count(inspection->candidates, ZKL__CHILD_EPHEMERAL) > limit_of(c)) {
+            contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
+        } else if (inspection->broken) {
+            contender_retry_later(c);
+        } else if (inspection->stale) {
+            list_again(c, "one of those before us is gone");
+        } else {
+            c->retry.pause = 0;
+            look_further(c);
         }
         break;
     case ZKL__CE_LIST:
@@ -2455,7 +2433,13 @@ static void update_timer_and_end(struct zkl__contender *c)
         wake = zkl__sooner(wake, c->grant.least_until);
     }
     zkl__timers_set(&c->core->timers, &c->machine.timer, wake);
-    linger_check(c);
+    /* What a lock that lingers says of its contender. */
+    bool keeper = is_keeper(c);
+    ZKL__ENSURE(keeper == (c->peer.queue->keeper == c));
+    ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
+    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
+    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
     if (c->multi) {
         zkl__multi_post(c->multi);
     }
