@@ -1425,12 +1425,6 @@ static bool knows_last_end(const struct zkl__contender *c)
     return !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
 }
 
-bool zkl__contender_ready(const struct zkl__contender *c)
-{
-    return c->state == ZKL__PROVING && c->retry.at <= c->core->now && c->node.czxid &&
-           knows_last_end(c);
-}
-
 static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;

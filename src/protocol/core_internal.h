@@ -357,8 +357,6 @@ static inline bool zkl__contender_is_first(const struct zkl__contender *contende
 {
     return contender->state == ZKL__PROVING || zkl__contender_keeps(contender);
 }
-/* Nothing but a lease is between it and its grant. */
-bool zkl__contender_ready(const struct zkl__contender *contender);
 
 /* contender.c: its mail. */
 /* Its owner listens no more, and it ends by itself. */

@@ -60,53 +60,41 @@ const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
 
 /* --- reports to the owner -------------------------------------------------------------------- */
 
-static void notify_owner(struct zkl__multi *multi, const struct zkl__outcome *outcome)
-{
-    bool owned = multi->config.notify;
-    zkl__owner_notify(&multi->config, outcome);
-    if (owned && !multi->config.notify) {
-        multi_unref(multi); /* not the last reference: the member that reports has one */
-    }
-}
-
 /* Inside a step of a member. No member is downgraded. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__multi *multi = owner;
-    struct zkl__outcome last = *outcome;
-    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
+    struct zkl__outcome own = *outcome;
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY, owned = multi->config.notify, news = true;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        if (++multi->granted == multi->count) {
-            notify_owner(multi, outcome);
-        }
+        news = ++multi->granted == multi->count;
         break;
     case ZKL__FAILED:
-        multi->failed = true;
-        notify_owner(multi, outcome); /* of the first one: there is no word after that */
+        multi->failed = true; /* of the first one: there is no word after that */
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
-        if (multi->jeopardy != jeopardy && !multi->lost) {
-            multi->jeopardy = jeopardy;
-            notify_owner(multi, outcome);
-        }
+        news = multi->jeopardy != jeopardy && !multi->lost;
+        multi->jeopardy = jeopardy;
         break;
     case ZKL__LOSS:
-        if (!multi->lost) {
-            multi->lost = true;
-            notify_owner(multi, outcome);
-        }
+        news = !multi->lost;
+        multi->lost = true;
         break;
     case ZKL__RELEASED:
         multi->code = outcome->code != ZKL_OK ? outcome->code : multi->code;
-        last.code = multi->code;
-        if (++multi->released == multi->count) {
-            notify_owner(multi, &last);
-        }
+        own.code = multi->code;
+        news = ++multi->released == multi->count;
         break;
     default: /* REVOKED */
-        notify_owner(multi, outcome);
+        break;
+    }
+    if (news) {
+        zkl__owner_notify(&multi->config, &own);
+    }
+    if (owned && !multi->config.notify) {
+        multi_unref(multi); /* not the last reference: the member that reports has one */
     }
 }
 
@@ -245,7 +233,8 @@ static void step_multi(struct zkl__machine *machine)
     int64_t czxid = 0;
     ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
         held_back += is_held_back(c, ZKL__ROLE_CREATE);
-        ready += zkl__contender_ready(c);
+        /* Nothing but a lease is between it and its grant. */
+        ready += c->state == ZKL__PROVING && c->retry.at <= multi->core->now && c->node.czxid;
         if (zkl__contender_waits(c)) {
             /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes
              * of both copies are in no common order: they and another multi-contender's might wait

@@ -211,12 +211,6 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* NULL of NULL. */
-static struct zkl__peer_queue *queue_of(struct zkl__map_entry *entry)
-{
-    return ZKL__OWNER(entry, struct zkl__peer_queue, entry);
-}
-
 static void drop(struct zkl__core *core, struct zkl__peer_queue *q)
 {
     zkl__map_remove(&core->queues, &q->entry);
@@ -227,7 +221,7 @@ static void drop(struct zkl__core *core, struct zkl__peer_queue *q)
 void zkl__peer_queues_deinit(struct zkl__core *core)
 {
     struct zkl__peer_queue *q;
-    while ((q = queue_of(zkl__map_any(&core->queues)))) {
+    while ((q = ZKL__OWNER(zkl__map_any(&core->queues), struct zkl__peer_queue, entry))) {
         drop(core, q);
     }
     zkl__map_deinit(&core->queues);
@@ -241,7 +235,8 @@ static struct zkl__peer_queue *find_or_make(struct zkl__core *core, const char *
 {
     const zkl_heap *heap = &core->config.heap;
     size_t size = strlen(path) + 1;
-    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
+    struct zkl__peer_queue *q =
+        ZKL__OWNER(zkl__map_find(&core->queues, path), struct zkl__peer_queue, entry);
     if (q) {
         return q;
     }
@@ -317,7 +312,8 @@ void zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct
 
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    struct zkl__peer_queue *q = queue_of(zkl__map_find(&core->queues, path));
+    struct zkl__peer_queue *q =
+        ZKL__OWNER(zkl__map_find(&core->queues, path), struct zkl__peer_queue, entry);
     ZKL__ENSURE(q); /* it is enrolled there */
     q->lingerers--;
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {

@@ -315,11 +315,6 @@ void zkl__window_init(struct zkl__window *window, size_t most)
     *window = (struct zkl__window){.size = most && most < FIRST ? most : FIRST, .most = most};
 }
 
-static bool has_room(const struct zkl__window *window)
-{
-    return window->under_way < window->size;
-}
-
 void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
                        int64_t heartbeat)
 {
@@ -409,7 +404,8 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
  * connected: refuses them. */
 static void send_waiting(struct zkl__core *core)
 {
-    while (core->first_waiting && (!core->connected || has_room(&core->window))) {
+    while (core->first_waiting &&
+           (!core->connected || core->window.under_way < core->window.size)) {
         struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
         struct zkl__op *op = p->waiting; /* NULL: its owner has ended */
         p->waiting = NULL;
@@ -454,7 +450,7 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
         refuse(core, p, ZKL_ECONNECT);
         return;
     }
-    if (!p->counted || (!core->first_waiting && has_room(&core->window))) {
+    if (!p->counted || (!core->first_waiting && core->window.under_way < core->window.size)) {
         submit(core, p, op);
         return;
     }
