@@ -521,9 +521,10 @@ enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
     struct zkl__contender *follows = follower->peer.follows;
     bool handed = follower->peer.handed;
     /* The delete that its own one waits for has changed. The deletes of those that it handed the
-     * lock to wait for the same. */
+     * lock to wait for the same. One whose delete is under way waits for nothing: those behind it
+     * get mail when that delete has its reply, or is sent again after a refusal. */
     ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
-        if (handed && next->peer.handed) {
+        if (handed && next->peer.handed && !leaving(next)) {
             zkl__contender_post(next, ZKL__CE_LOOK);
         }
     }

@@ -67,6 +67,12 @@ static void on_done(int code, const zkl_error *why, void *payload)
     note_event();
 }
 
+static void release_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *why, void *payload)
+{
+    on_acquired(lock, code, grant, why, payload);
+    zkl_lock_release_async(lock, on_done, NULL, NULL);
+}
+
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)lock, (void)state, (void)payload;
@@ -324,6 +330,17 @@ static void many_in_one_queue(void)
         await_events(1);
     }
     phase("grant");
+    for (size_t i = 0; i + 1 < count; i++) {
+        must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, release_acquired, NULL, &err));
+    }
+    await_replies(locks[count - 1]);
+    must(zkl_testing_delay(session, true, &err));
+    begin_phases();
+    zkl_lock_release_async(locks[count - 1], on_done, NULL, NULL);
+    await_events(count - 1); /* all deletes are under way */
+    must(zkl_testing_delay(session, false, &err));
+    await_events(count);
+    phase("chain");
 }
 
 /* Also to what follows from them: a list, another one, and a get. */
