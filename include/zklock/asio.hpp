@@ -89,7 +89,11 @@ class asio_dispatcher
         static void begin(const std::shared_ptr<loop> &self, const zklock::session &with)
         {
             int fd = zkl_session_fd(with.get());
-            detail::check([&](zkl_error *) { return fd < 0 ? fd : ZKL_OK; });
+            detail::check([&](zkl_error *details) {
+                std::string("the session has no descriptor: open it with zklock::dispatched()")
+                    .copy(details->text, sizeof details->text - 1);
+                return fd < 0 ? ZKL_EINVAL : ZKL_OK;
+            });
             /* A copy, for Asio closes its descriptors. */
             self->descriptor.assign(fcntl(fd, F_DUPFD_CLOEXEC, 0));
             self->session = with.get();

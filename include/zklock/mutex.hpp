@@ -36,12 +36,14 @@ namespace detail
 {
 
 /* True when function, whose last argument is a zkl_error, returns a grant; false when it ended
- * because of its timeout. */
+ * because of its timeout, or because of max_ahead. Without a timeout it throws then, too: lock()
+ * has no other way to say that it has not locked. */
 template <class Function, class... Args>
 bool granted(time_limit timeout, Function function, Args... args)
 {
-    return check([&](zkl_error *details) { return function(args..., details); }, ZKL_EBUSY,
-                 timeout.ms() == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
+    const bool ends = timeout.ms() != ZKL_WAIT_FOREVER;
+    return check([&](zkl_error *details) { return function(args..., details); },
+                 ends ? ZKL_EBUSY : ZKL_OK, ends ? ZKL_ETIMEOUT : ZKL_OK);
 }
 
 /* The completion of an acquire: calls the function, and deletes it. */
@@ -212,6 +214,7 @@ class mutex
         lock_ = {detail::make<zkl_lock>(constructor, with.get(), args..., &c), {calls}};
     }
 
+    /* Throws ZKL_EBUSY when more are queued than max_ahead. */
     void lock() { try_lock_for(std::chrono::hours::max()); }
     bool try_lock() { return try_lock_for(std::chrono::hours(0)); }
     bool try_lock_for(time_limit timeout)
@@ -288,7 +291,7 @@ class mutex
                                                 &section, nullptr, err));
         });
     }
-    /* The same, waiting for ever. */
+    /* The same, waiting for ever, or throws ZKL_EBUSY as lock() does. */
     template <class Function> void run(Function &&function)
     {
         run(std::chrono::hours::max(), std::forward<Function>(function));

@@ -154,6 +154,13 @@ static void errors(const zklock::session &session)
     mutex.lock();
     THROWS(ZKL_EDEADLK, mutex.lock());
     THROWS(std::errc::resource_deadlock_would_occur, mutex.lock());
+    zklock::lock_options next_only;
+    next_only.c.max_ahead = 1;
+    zklock::mutex next(session, "/cxx/errors"), third(session, "/cxx/errors", next_only);
+    next.async_acquire(patience, [](std::exception_ptr, zkl_grant) {});
+    THROWS(ZKL_EBUSY, third.lock());
+    THROWS(ZKL_EBUSY, third.run(fail));
+    CHECK(!third.try_lock_for(patience));
     mutex.unlock();
     THROWS(ZKL_ENOTHELD, mutex.release());
     CHECK(!mutex.covered() && !mutex.cancel());

@@ -182,13 +182,20 @@ static void open_in_threads()
 {
     zklock::session session, refused;
     asio::io_context io;
+    bool told = false;
     auto opened = [&]() -> asio::awaitable<void> {
         co_await zklock::async_open(session, "memory:asio", nullptr, token);
         co_await verbs(session);
         auto open = zklock::async_open(refused, "nobody:here:at:all", nullptr, token);
         CHECK(co_await failure_of(std::move(open)) == ZKL_EINVAL && !refused.get());
+        try {
+            zklock::asio_dispatcher none(session, io.get_executor());
+        } catch (const zklock::error &e) {
+            told = e.code() == ZKL_EINVAL;
+        }
     };
     run_to_end(io, opened());
+    CHECK(told);
     session.close(1min);
 }
 
