@@ -22,6 +22,7 @@
 #define ZKLOCK_ASIO_HPP
 
 #include <memory>
+#include <mutex>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
@@ -47,8 +48,7 @@ inline session_options dispatched()
 }
 
 /* Calls zkl_session_dispatch whenever there is something to do. It has to go before its session,
- * unless that is closed by async_close. A handler that runs already may still do so once after
- * that; it does nothing then. */
+ * unless that is closed by async_close, and waits for a callback that another thread is in. */
 class asio_dispatcher
 {
   public:
@@ -64,6 +64,7 @@ class asio_dispatcher
     }
     ~asio_dispatcher()
     {
+        std::lock_guard<std::recursive_mutex> alone(loop_->running);
         loop_->session = nullptr;
         loop_->descriptor.close();
         if (loop_->shared) {
@@ -84,10 +85,14 @@ class asio_dispatcher
         zkl_session *session = nullptr;
         asio::posix::stream_descriptor descriptor;
         detail::shared_executor shared;
+        /* Held while it dispatches, in a thread of the executor; recursive, for a callback may
+         * destroy the dispatcher. */
+        std::recursive_mutex running;
 
         explicit loop(const asio::any_io_executor &executor) : descriptor(executor) {}
         static void begin(const std::shared_ptr<loop> &self, const zklock::session &with)
         {
+            std::lock_guard<std::recursive_mutex> alone(self->running);
             int fd = zkl_session_fd(with.get());
             detail::check([&](zkl_error *details) {
                 std::string("the session has no descriptor: open it with zklock::dispatched()")
@@ -104,15 +109,16 @@ class asio_dispatcher
         }
         static void wait(const std::shared_ptr<loop> &self)
         {
-            self->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                                        [self](const asio::error_code &failed) {
-                                            if (!failed && self->session) {
-                                                zkl_session_dispatch(self->session);
-                                                if (self->session) {
-                                                    wait(self);
-                                                }
-                                            }
-                                        });
+            self->descriptor.async_wait(
+                asio::posix::stream_descriptor::wait_read, [self](const asio::error_code &failed) {
+                    std::lock_guard<std::recursive_mutex> alone(self->running);
+                    if (!failed && self->session) {
+                        zkl_session_dispatch(self->session);
+                        if (self->session) {
+                            wait(self);
+                        }
+                    }
+                });
         }
     };
     std::shared_ptr<loop> loop_;

@@ -217,8 +217,28 @@ static void run_in_pool()
     CHECK(told && other.is_held());
 }
 
+// While another thread runs the loop.
+static void destroy_under_way()
+{
+    for (int i = 0; i < 3000; i++) {
+        asio::io_context io;
+        auto work = asio::make_work_guard(io);
+        std::thread loop([&] { io.run(); });
+        {
+            zklock::session session("memory:asio", zklock::dispatched());
+            zklock::asio_dispatcher events(session, io.get_executor());
+            zklock::mutex mutex(session, "/asio/destroyed");
+            mutex.lock();
+            mutex.async_release([](std::exception_ptr) {});
+        }
+        work.reset();
+        loop.join();
+    }
+}
+
 int main()
 {
+    destroy_under_way();
     run_in(zklock::dispatched(), true);
     run_in(zklock::session_options(), false);
     run_in_pool();
