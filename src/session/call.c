@@ -378,7 +378,7 @@ static int go_on_sending(struct zkl__call *call)
     int64_t now = zkl__clock_now();
     bool paused = now < requests->pause_to, over = paused || (requests->once && requests->tried);
     bool waiting = false; /* something is not on its way, for lack of an answer or a connection */
-    for (size_t i = 0; i < requests->window; i++) {
+    for (size_t i = 0; i < requests->window;) {
         struct zkl__sent *sent = &requests->sent[i];
         if (sent->state == ZKL__SENT_NONE && children && requests->next < children->count) {
             sent->child = &children->all[requests->next];
@@ -400,6 +400,9 @@ static int go_on_sending(struct zkl__call *call)
             requests->sending = false;
         }
         waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
+        /* A name that no request has room for leaves its place to the next one. */
+        bool unused = sent->state == ZKL__SENT_NONE && children;
+        i += !unused || requests->next == children->count;
     }
     requests->tried = requests->tried || !paused;
     /* When the session is closed, that is the reason. */

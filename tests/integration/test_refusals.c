@@ -237,4 +237,30 @@ TEST(test_refused)
     CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
 }
 
+/* So many names that no request has room for are looked at together. They hide no member behind them. */
+TEST(test_long_names)
+{
+    char path[1400];
+    zkl_session *session;
+    zkl_group *group;
+    zkl_members *members;
+    open_operator();
+    create("/long");
+    for (int i = 0; i < 64; i++) {
+        snprintf(path, sizeof path, "/long/%01300d", i);
+        create(path);
+    }
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), NULL, NULL));
+    ASSERT_OK_FATAL(zkl_group_new(&group, session, "/long", "member", NULL, NULL));
+    ASSERT_OK(zkl_group_join(group, SOON, NULL));
+    ASSERT_OK_FATAL(zkl_group_list(&members, session, "/long", SOON, NULL));
+    CU_ASSERT_EQUAL_FATAL(members->count, 65); /* nobody knows that no session owns the others */
+    CU_ASSERT_STRING_EQUAL(members->members[64].id, "member");
+    CU_ASSERT_TRUE(members->members[64].readable);
+    zkl_members_free(members);
+    zkl_group_free(group);
+    ASSERT_OK(zkl_session_close(session, SOON));
+    CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
+}
+
 TESTS_ON_SERVERS("refusals", (&(struct ensemble_options){.tick_ms = TICK, .extra = "enforceQuota=true"}))
