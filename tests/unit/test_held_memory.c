@@ -6,7 +6,7 @@
 #include "core_internal.h"
 
 #define LOCKS 2000
-#define MOST 1984 /* bytes for each of them */
+#define MOST 2000 /* bytes for each of them */
 /* The in-process server's own record of a watch. libzookeeper has one, too, but not in the session's allocator. */
 #define OWN_NODE "/held/memory/0000000/_c_00000000-0000-0000-0000-000000000000-lock-0000000000"
 #define WATCH_OF_THE_SERVER (sizeof(struct zkl__memory_watch) + sizeof OWN_NODE)
