@@ -13,10 +13,15 @@
 /* Curator's LeaderLatch: _c_<uuid>-latch-<ten digits>. */
 static const struct zkl__rule rule = {"latch-", ZKL__KIND_ANY};
 
+struct candidate {
+    zkl_lock lock;     /* first */
+    int64_t published; /* the number of the call that made its metadata; 0: zkl_election_new */
+};
+
 static const struct zkl__recipe election = {
     .noun = "election",
     .id = ZKL_RECIPE_ELECTION,
-    .size = sizeof(zkl_lock),
+    .size = sizeof(struct candidate),
     .rule = &rule,
 };
 
@@ -359,29 +364,45 @@ struct publishing {
     char *value;       /* our copy; later acquires of the candidate publish it, too */
     char node[ZKL__NAME_MAX];
     int64_t token;
+    int64_t number; /* of the call whose value it is */
 };
 
-/* When the reply is lost, the value is written again. The znode is the leader's own, and nobody
- * else writes to it. */
+/* A value is written again when the reply is lost, or when the servers ask for that. A later call
+ * may have ended meanwhile: then its value is written again, behind ours. */
 static int run_publish(struct zkl__call *call)
 {
     struct publishing *publishing = (struct publishing *)call;
     zkl_lock *lock = publishing->lock;
+    struct candidate *candidate = (struct candidate *)lock;
+    const zkl_heap *heap = &call->session->heap;
     CALL_BEGIN(call);
-    AWAIT(call, {.kind = ZKL__OP_SET,
-                 .dir = lock->path,
-                 .name = publishing->node,
-                 .data = publishing->value,
-                 .size = strlen(publishing->value),
-                 .version = -1});
-    if (call->answer.rc == ZKL__RC_NONODE ||
-        zkl__lock_status_locked(lock).token != publishing->token) {
-        FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
+    for (;;) {
+        AWAIT(call, {.kind = ZKL__OP_SET,
+                     .dir = lock->path,
+                     .name = publishing->node,
+                     .data = publishing->value,
+                     .size = strlen(publishing->value),
+                     .version = -1});
+        if (call->answer.rc == ZKL__RC_NONODE ||
+            zkl__lock_status_locked(lock).token != publishing->token) {
+            FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
+        }
+        if (call->answer.rc != ZKL__RC_OK) {
+            FAIL_REPLY(call, zkl__rc_code(call->answer.rc), "%s", zkl__rc_why(call->answer.rc));
+        }
+        if (publishing->number >= candidate->published) {
+            break;
+        }
+        char *value = zkl__copy_text(heap, lock->options.metadata);
+        if (!value) {
+            FAIL(call, ZKL_ENOMEM, "no memory for a later value");
+        }
+        zkl__free(heap, publishing->value);
+        publishing->value = value;
+        publishing->number = candidate->published;
     }
-    if (call->answer.rc != ZKL__RC_OK) {
-        FAIL_REPLY(call, zkl__rc_code(call->answer.rc), "%s", zkl__rc_why(call->answer.rc));
-    }
-    zkl__free(&lock->session->heap, lock->options.metadata);
+    candidate->published = publishing->number;
+    zkl__free(heap, lock->options.metadata);
     lock->options.metadata = publishing->value;
     publishing->value = NULL;
     CALL_END(call);
@@ -400,6 +421,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for the value");
     }
     publishing->token = now.token;
+    publishing->number = call->number;
     zkl__name_copy(publishing->node, now.node);
     return ZKL_OK;
 }

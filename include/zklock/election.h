@@ -29,8 +29,9 @@ ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *p
                              const zkl_lock_options *options, zkl_error *err);
 
 /* Publishes another value: observers are notified, and later terms begin with it. Only the leader
- * may. Waits timeout_ms at most for the server's response; sent again when a lost connection left
- * it unanswered. Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election),
+ * may. Of values that are published at the same time, the one of the last call stays. Waits
+ * timeout_ms at most for the server's response; sent again when a lost connection left it
+ * unanswered. Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election),
  * ZKL_ETIMEOUT (it may yet be published), ZKL_ELOST (lost meanwhile), ZKL_EAUTH, ZKL_ECLOSED,
  * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms,

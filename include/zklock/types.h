@@ -40,10 +40,13 @@ ZKL_API int zkl_path_check(const char *path, zkl_error *err);
  * ZKL_OK, done is called exactly once, as callbacks run (zklock/session.h); else never. code: as
  * the blocking call returns; err: its text, until done returns. What the call writes for its caller
  * (results, lists, grants) is the caller's memory until done is called, and is written by then. The
- * other arguments are copied. The call ends early with ZKL_ECANCELED by zkl_lock_cancel, by the
- * free of its object or by a stop token (zklock/stop.h), and with ZKL_ECLOSED by zkl_session_close.
- * Errors of the call itself, for which done is never called: ZKL_EINVAL, ZKL_ECANCELED (a stop
- * token is raised), ZKL_ELIMIT (no thread for callbacks), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * other arguments are copied. Such calls of one session are sent, and after a lost connection sent
+ * again, in the order in which they were made. Most take several requests, and one may overtake
+ * another: where that matters, make the second in the done of the first. The call ends early with
+ * ZKL_ECANCELED by zkl_lock_cancel, by the free of its object or by a stop token (zklock/stop.h),
+ * and with ZKL_ECLOSED by zkl_session_close. Errors of the call itself, for which done is never
+ * called: ZKL_EINVAL, ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT (no thread for callbacks),
+ * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 typedef void (*zkl_done_fn)(int code, const zkl_error *err, void *payload);
 
 /* Permissions of an ACL entry, ZooKeeper's own bits. */

@@ -13,13 +13,14 @@ static bool end_requests(struct zkl__call *call);
 
 /* --- it goes on, and ends -------------------------------------------------------------------- */
 
-/* Something has changed. Also in a step. */
+/* Something has changed. Also in a step. The alarm's time is over, and those of earlier calls are
+ * earlier: of the calls that are poked, the first goes on first. */
 static void call_poke(struct zkl__call *call)
 {
     if (call->blocking) {
         zkl__signal_raise(&call->news);
     } else if (call->done && !call->over) {
-        zkl__alarms_set(&call->session->alarms, &call->alarm, 0);
+        zkl__alarms_set(&call->session->alarms, &call->alarm, call->number);
     }
 }
 
@@ -179,6 +180,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         path = memcpy((char *)call + size, path, length + 1);
     }
     call->session = session;
+    call->number = ++session->call_count;
     call->path = path;
     call->call = call;
     call->err = &call->error;
@@ -193,10 +195,10 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
                                   on_stop, call, call->err);
             rc = rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, path, "%s", call->err->text);
         }
-        zkl__list_prepend(&session->calls, &call->links[0]);
+        zkl__list_append(&session->calls, &call->links[0]);
         if (call->owner) {
             call->owner->refs++;
-            zkl__list_prepend(&call->owner->calls, &call->links[1]);
+            zkl__list_append(&call->owner->calls, &call->links[1]);
         }
         if (rc == ZKL_OK && !waits) { /* the rest where alarms ring, and in run_done */
             call->done = done;
@@ -204,7 +206,11 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
             call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
             call->callback = (struct zkl__callback){.run = run_done, .owner = call};
             zkl__session_retain(session);
-            go_on_later(call);
+            if (zkl__timers_next(&session->alarms.timers) < call->number) {
+                call_poke(call); /* an earlier call goes on before */
+            } else {
+                go_on_later(call);
+            }
             return ZKL_OK;
         }
         if (rc == ZKL_OK) {

@@ -104,6 +104,7 @@ struct zkl__call {
     bool (*counts)(const char *name); /* which children zkl__keep_children keeps; NULL: all */
     /* Filled in here: */
     zkl_session *session;
+    int64_t number;    /* among the calls of the session, from 1 */
     const char *path;  /* its own; also of an error that names no other */
     int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
     int late_code;     /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */

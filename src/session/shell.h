@@ -255,7 +255,8 @@ struct zkl_session {
     struct zkl__stops stops; /* the session's own: wakes who sleeps */
     struct zkl__callbacks callbacks;
     struct zkl__list sleepers, objects, tasks; /* the latest first */
-    struct zkl__list calls; /* calls; asynchronous ones until their done has returned */
+    struct zkl__list calls; /* in their order; asynchronous ones until their done has returned */
+    int64_t call_count;     /* that were made: far fewer than CLOCK_BOOTTIME has ns */
     struct zkl__status status;
     struct zkl__closing closing;
 

@@ -282,6 +282,39 @@ TEST_WITH_SESSIONS(test_a_free_ends_a_publish)
     kit_delay(one, false);
 }
 
+static char published[5];
+
+static void on_published(int code, const zkl_error *err, void *value)
+{
+    (void)err;
+    ASSERT_OK(code);
+    strcat(published, value);
+}
+
+/* The servers put off the first one, which is then written again, behind the others. */
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_the_last_that_is_published_stays)
+{
+    char values[4][2] = {"1", "2", "3", "4"};
+    zkl_queue *queue = NULL;
+    zkl_lock *lock = candidate(one, NULL);
+    kit_acquire(lock);
+    kit_suspend(one);
+    ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 1));
+    for (int i = 0; i < 4; i++) {
+        ASSERT_OK(zkl_election_publish_async(lock, values[i], 10000, on_published, values[i], NULL));
+    }
+    kit_resume(one);
+    ASSERT_EVENTUALLY(zkl_session_dispatch(one) >= 0 && strlen(published) == 4);
+    CU_ASSERT_STRING_EQUAL(published, "2341");
+    for (int term = 0; term < 2; term++) {
+        ASSERT_OK_FATAL(zkl_queue_list(&queue, two, PATH, 10000, NULL));
+        CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "4");
+        zkl_queue_free(queue);
+        kit_release(lock);
+        kit_acquire(lock);
+    }
+}
+
 static void stand_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     (void)grant, (void)err;
