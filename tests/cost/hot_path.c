@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plain_heap.h"
+#include "core_facts.h"
 #include "core.h"
 
 #define MS INT64_C(1000000)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "collections.h"
-#include "plain_heap.h"
+#include "core_facts.h"
 #include "share.h"
 
 enum { MEMBERS = 3, MOST = 4000 };

@@ -3,7 +3,7 @@
 
 #include "core_internal.h"
 #include "name.h"
-#include "plain_heap.h"
+#include "core_facts.h"
 
 #define OWN_UUID "01234567-89ab-4def-8123-456789abcdef"
 

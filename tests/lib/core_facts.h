@@ -1,8 +1,10 @@
-/* core_facts.h - what unit tests and the simulator ask of the core's structs and nobody else does. */
+/* core_facts.h - what tests ask of the core and nobody else does: its sums, names of operations, and a heap for it. */
 #ifndef ZKL_TESTS_CORE_FACTS_H
 #define ZKL_TESTS_CORE_FACTS_H
 
 #include "op.h"
+
+#include <stdlib.h>
 
 #include <zklock/stats.h>
 
@@ -20,5 +22,26 @@ static inline const char *op_name(enum zkl__op_kind kind)
                                         "sync", "list",   "get",    "exists", "unwatch"};
     return names[kind];
 }
+
+/* The heap of the C library. */
+static inline void *plain_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    return malloc(size);
+}
+
+static inline void *plain_resize(void *payload, void *ptr, size_t size)
+{
+    (void)payload;
+    return realloc(ptr, size);
+}
+
+static inline void plain_release(void *payload, void *ptr)
+{
+    (void)payload;
+    free(ptr);
+}
+
+static const zkl_heap plain_heap = {plain_alloc, plain_resize, plain_release, NULL};
 
 #endif

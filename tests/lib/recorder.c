@@ -1,5 +1,5 @@
 #include "recorder.h"
-#include "plain_heap.h"
+#include "core_facts.h"
 #include "wait.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "script.h"
 
-#include "plain_heap.h"
+#include "core_facts.h"
 #include "script_store.h"
 
 struct script script;

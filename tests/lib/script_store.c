@@ -1,6 +1,6 @@
 #include "script_store.h"
 #include "memory.h"
-#include "plain_heap.h"
+#include "core_facts.h"
 
 static char servers[] = "memory:script";
 

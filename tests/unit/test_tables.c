@@ -3,7 +3,7 @@
 #include "children.h"
 #include "dice.h"
 #include "name.h"
-#include "plain_heap.h"
+#include "core_facts.h"
 #include "core_internal.h"
 #include "share.h"
 #include "base.h"
