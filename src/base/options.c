@@ -133,8 +133,11 @@ int zkl__options_check(const zkl_session_options *o, zkl_error *err)
     if (sasl && (!sasl->mechanisms || !sasl->host)) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "sasl lacks its mechanisms or its host");
     }
-    /* A CA alone is enough for some versions of the client library, which checks that itself. */
-    if (o->tls && (o->tls[0] == '\0' || o->tls[0] == ',')) {
+    /* A CA alone is enough for some versions of the client library, which checks that itself.
+     * An empty name is passed over by strtok_r, there and in our check of the servers, so that a
+     * password would be taken for a file's name, and logged. */
+    if (o->tls &&
+        (o->tls[0] == '\0' || o->tls[0] == ',' || memmem(o->tls, strlen(o->tls), ",,", 2))) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"");
     }

@@ -45,6 +45,7 @@ static const struct {
      "tls and sasl"},
     {SESSION_OPTIONS(.tls = ""), "\"ca.pem[,cert.pem,key.pem]\""},
     {SESSION_OPTIONS(.tls = ",cert.pem,key.pem"), "\"ca.pem[,cert.pem,key.pem]\""},
+    {SESSION_OPTIONS(.tls = "ca.pem,cert.pem,,password"), "\"ca.pem[,cert.pem,key.pem]\""},
     {SESSION_OPTIONS(.sasl = &(const zkl_sasl){.host = "zoo"}), "its mechanisms or its host"},
     {SESSION_OPTIONS(.sasl = &(const zkl_sasl){.mechanisms = "GSSAPI"}), "its mechanisms or its host"},
 };
