@@ -190,7 +190,7 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
     return ok;
 }
 
-void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
+void zkl__settings_wipe(const struct zkl__settings *settings)
 {
     const zkl_session_options *own = &settings->options;
     if (own->auth) {
@@ -199,6 +199,12 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     if (own->tls) { /* it may end with the key's password */
         explicit_bzero((void *)own->tls, strlen(own->tls));
     }
+}
+
+void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
+{
+    const zkl_session_options *own = &settings->options;
+    zkl__settings_wipe(settings);
     const void *const copies[] = {settings->servers, own->auth_scheme, own->auth,    own->acl,
                                   own->sasl,         own->tls,         own->tls_host};
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {

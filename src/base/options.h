@@ -61,6 +61,8 @@ struct zkl__settings {
 /* False: no memory; free it nevertheless. */
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
                         const zkl_session_options *options);
+/* The credentials, and tls, which may have a password: nobody reads them any more. */
+void zkl__settings_wipe(const struct zkl__settings *settings);
 void zkl__settings_free(struct zkl__settings *settings,
                         const zkl_heap *heap); /* wipes the credentials */
 

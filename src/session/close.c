@@ -76,6 +76,7 @@ static void take_store(zkl_session *session)
 static void mark_closed(zkl_session *session)
 {
     session->status.closed = true;
+    zkl__settings_wipe(&session->settings); /* its memory may stay until the last object is freed */
     zkl__stops_end(&session->stops);
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
     zkl__session_wake(session);

@@ -1,6 +1,7 @@
 /* Closing a session: what it held and waited for ends, whatever other threads do meanwhile. A close that nobody waits for: its completion is
  * the last callback, behind everything that it ends. */
 #include "lock_kit.h"
+#include "shell.h"
 #include "test_heap.h"
 
 #define QUEUE "/locks/close"
@@ -154,6 +155,17 @@ TEST(test_the_last_dispatch)
     ASSERT_OK(mailbox_last(&closed));
     kit_free(lock);
     kit_close(two);
+}
+
+/* The session stays in memory until its last object is freed. */
+TEST(test_credentials_are_wiped)
+{
+    one = kit_open(SESSION_OPTIONS(.auth_scheme = "digest", .auth = "ann:x", .auth_size = 5));
+    zkl_lock *lock = kit_lock(one, "/locks/a", NULL);
+    const char *auth = one->settings.options.auth;
+    kit_close(one);
+    CU_ASSERT_EQUAL(*auth, 0);
+    kit_free(lock);
 }
 
 TESTS("close")
