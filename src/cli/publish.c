@@ -5,6 +5,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
@@ -378,6 +379,12 @@ bool http_open(void)
         cli_error("--listen %s: %s", http.given, strerror(errno));
         return false;
     }
+    /* Half of the descriptors are for the rest of us: a session that reconnects needs one. */
+    struct rlimit files;
+    rlim_t most = CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < most) {
+        most = files.rlim_cur / 2;
+    }
     /* The thread of libmicrohttpd must take no signal: they are for the loops of this program.
      * libmicrohttpd logs nothing without MHD_USE_ERROR_LOG, and a client whose request is wrong
      * gets an error as the response. */
@@ -385,7 +392,7 @@ bool http_open(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     http.daemon = http_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL,
                                     MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-                                    (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                    (unsigned)most, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                     (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
                                     (unsigned)IDLE_SECONDS, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -132,6 +132,17 @@ says 'Address already in use'
 kill -TERM "$l" "$m"
 wait "$l" "$m"
 
+# Clients leave half of the descriptors to what a session that reconnects needs.
+ulimit -Sn 64
+elect o --listen 0 v bash -c "$(stay o)"
+ulimit -Sn "$(ulimit -Hn)"
+leads o 1
+clients=0
+while exec {client}<>"/dev/tcp/127.0.0.1/$(port_of o)" && printf 'GET / HTTP/1.1\r\nHost: x\r\n\r\n' >&"$client" && read -rt 3 -u "$client"; do
+    clients=$((clients + 1))
+done
+same "clients at a time" "$clients" 32
+
 # 10,000 requests, 1,000 connections that say nothing, half a request, no request at all: the holder sends as many heartbeats
 # as another one that nobody asks in the same time.
 elect n --listen 0 x bash -c "$(stay n)"
@@ -140,7 +151,6 @@ elect q --listen 0 y bash -c "$(stay q)"
 q=$pid
 leads n 1
 leads q 1
-ulimit -Sn "$(ulimit -Hn)"
 matches "a thousand clients" "$(python3 - "$(port_of n)" "$(port_of q)" <<'PYTHON'
 import re, socket, sys, time
 noisy, quiet = int(sys.argv[1]), int(sys.argv[2])
