@@ -39,9 +39,9 @@ static char *metrics_text(void)
         length = zkl_stats_write_prometheus(cli_session, contend.name, text, (size_t)room / 2);
     } while (length >= room / 2);
     /* CMD is stopped while there is lease left, so the session counts a release where the job met a
-     * loss. The session's own label is as it stands in the first sample. */
+     * loss. The session's own label is as it stands in the first sample; LOCK may have a brace. */
     const char *label = strstr(text, "{session=");
-    const char *end = label ? strstr(label, "} ") : NULL;
+    const char *end = label ? memrchr(label, '}', strcspn(label, "\n")) : NULL;
     snprintf(
         text + length, (size_t)(room - length),
         "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, "

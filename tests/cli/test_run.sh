@@ -140,6 +140,8 @@ true_that "metrics after the end" has 'zklock_hold_seconds_count{session="m.1"} 
 same "what metrics leave behind" "$(cd "$work" && echo m.prom*)" m.prom
 same "who may read metrics" "$(stat -c %a "$work/m.prom")" 644
 hold m.2
+code 0 zklock run --metrics "$work/m.prom" 'a} b' true
+true_that "metrics of any name" has 'zklock_command_stops_total{session="a} b"} 0'
 zklock run --metrics "$work/m.prom" m.2 true &
 pid=$!
 await "metrics of one that waits" has 'zklock_waiting{session="m.2"} 1'
