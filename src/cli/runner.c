@@ -349,6 +349,9 @@ static int complain_of_report(void)
 
 static const char *outcome(int code)
 {
+    if (contend.signal) { /* of elect: after a term, of which job tells */
+        return "signal";
+    }
     if (job.lost || (job.overruled && code == EXIT_LOST)) {
         return "lost";
     }
@@ -357,9 +360,6 @@ static const char *outcome(int code)
     }
     if (runner.skipped) {
         return runner.skipped;
-    }
-    if (contend.signal) {
-        return "signal";
     }
     if (contend_is_busy()) {
         return "busy";
