@@ -487,23 +487,23 @@ int runner_main(const struct runner_policy *own, const char **words)
     if (runner.report_file && !newfile_check(runner.report_file)) {
         return complain_of_report();
     }
+    contend.begun_ms = now_ms(); /* for a report of what fails before there is a session */
     /* The keeper comes first: it must know nothing of a session, its threads or its connection. */
     int code = policy->held ? CLI_GO_ON : job_prepare();
     code = code == CLI_GO_ON ? signals_catch() : code;
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    code = open_and_queue();
-    http_close();
-    health_close();
-    metrics_write();
-    if (cli_session && zkl_session_close(cli_session, LEAVE_MS) != ZKL_OK) {
-        cli_detail(
-            "the servers did not confirm the end; what is left goes with the session timeout");
-    }
-    zkl_lock_free(contend.lock);
-    if (!policy->held) {
-        keeper_close();
+    if (code == CLI_GO_ON) {
+        code = open_and_queue();
+        http_close();
+        health_close();
+        metrics_write();
+        if (cli_session && zkl_session_close(cli_session, LEAVE_MS) != ZKL_OK) {
+            cli_detail(
+                "the servers did not confirm the end; what is left goes with the session timeout");
+        }
+        zkl_lock_free(contend.lock);
+        if (!policy->held) {
+            keeper_close();
+        }
     }
     return runner.report_file ? write_report(code) : code;
 }

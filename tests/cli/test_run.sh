@@ -108,6 +108,7 @@ matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":1
 matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
 matches "not found, and no UTF-8" "$(report x $'/no/\xff')" '"exit_code":127,.*"reason":"/no/\?: '
 matches "too long" "$(report --max-run 10ms x sleep 600)" '"exit_code":143,.*"reason":".*--max-run'
+matches "no hook" "$(report --hook /nonexistent x true)" '"error","exit_code":125,.*"wait_ms":[0-9]{1,4},.*"reason":"--hook'
 mkdir "$work/gone"
 code 3 zklock run --report "$work/gone/report" x sh -c 'rmdir "$0"; exit 3' "$work/gone"
 says 'report.*No such file'
@@ -139,9 +140,9 @@ code 0 zklock run --metrics "$work/m.prom" m.1 bash -c "work=$work; has 'zklock_
 true_that "metrics after the end" has 'zklock_hold_seconds_count{session="m.1"} 1'
 same "what metrics leave behind" "$(cd "$work" && echo m.prom*)" m.prom
 same "who may read metrics" "$(stat -c %a "$work/m.prom")" 644
-hold m.2
 code 0 zklock run --metrics "$work/m.prom" 'a} b' true
 true_that "metrics of any name" has 'zklock_command_stops_total{session="a} b"} 0'
+hold m.2
 zklock run --metrics "$work/m.prom" m.2 true &
 pid=$!
 await "metrics of one that waits" has 'zklock_waiting{session="m.2"} 1'
