@@ -25,7 +25,7 @@ static int open_to_write(const char *file, char **name)
         /* a link: ELOOP; a directory: EISDIR; a pipe that nobody reads: ENXIO */
         return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     }
-    if (!there && errno != ENOENT) {
+    if (!there && (errno != ENOENT || !*file)) { /* beside "" there is room, but it is no name */
         return -1;
     }
     if (asprintf(name, "%s.XXXXXX", file) < 0) {

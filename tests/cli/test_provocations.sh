@@ -24,6 +24,7 @@ while IFS='|' read -r what wanted pattern words; do
     one_line "$what" "$wanted" "$pattern" "$words"
 done <<TABLE
 disk full: --report|125|--report /dev/full: No space left on device; make room there, or name another file|zklock run --report /dev/full x true
+a report without a name|125|--report : No such file or directory|zklock run --report "" x sh -c 'exit 3'
 disk full: --metrics|125|--metrics /dev/full: No space left on device; make room there|zklock run --metrics /dev/full x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
 no DNS|122|no response from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
