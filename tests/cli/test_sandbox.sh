@@ -2,12 +2,12 @@
 # The sandbox: serves, passes things on, and leaves nothing however it ends.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
-TMPDIR=$work/tmp
+TMPDIR=$work/tmp/ü
 export TMPDIR
-mkdir "$TMPDIR"
+mkdir -p "$TMPDIR"
 
 # Nothing of a sandbox is left: no directory, no server, no guardian (they all name the directory or hold it).
-nothing_left() { [ -z "$(ls "$TMPDIR")" ] && ! pgrep -f "$TMPDIR" >/dev/null; }
+nothing_left() { [ "$(find "$work/tmp" -mindepth 1)" = "$TMPDIR" ] && ! pgrep -f "$TMPDIR" >/dev/null; }
 
 start_sandbox() {
     rm -f "$work/said"

@@ -67,12 +67,14 @@ static bool write_config(int index)
     if (!config) {
         return false;
     }
-    /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
+    /* Its own folder, in which it runs: Java reads this file as Latin-1 with escapes, so most paths
+     * would be another one. Sessions of a minute whatever the tick; no fsync, nobody keeps this
+     * data; no web server. */
     fprintf(config,
-            "dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
+            "dataDir=../%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
             "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
             "admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            path_of(index, ""), servers[index].ports[PORT_CLIENT], (long long)cli.tick_ms);
+            index + 1, servers[index].ports[PORT_CLIENT], (long long)cli.tick_ms);
     for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
         const int *ports = servers[i].ports;
         fprintf(config, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
