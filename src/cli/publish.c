@@ -209,7 +209,7 @@ static struct {
     zkl_election_observer *observer;
     pthread_mutex_t mutex; /* over what follows */
     bool known;            /* who leads */
-    char leader_node[256], leader_value[512];
+    char leader_node[256], leader_value[ZKL_DATA_MAX + 1];
     int64_t leader_token; /* 0: nobody stands */
 } http = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 

@@ -100,7 +100,7 @@ port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
 has_port() { [ -n "$(port_of "$1")" ]; }
 get() { http "$2" "$(port_of "$1")" "${@:3}"; } # NAME METHOD PATH [SIZE]
 answers() { get "$1" GET "$2" | grep -qE -- "$3"; }
-elect l --listen 0 --value 'host "l"' w bash -c "$(stay l)"
+elect l --listen 0 --value "$(printf %0600d 0) host \"l\"" w bash -c "$(stay l)"
 l=$pid
 leads l 1
 elect m --listen 127.0.0.1:0 w bash -c "$(stay m)"
