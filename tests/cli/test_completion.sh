@@ -23,6 +23,9 @@ offered() {
     printf '%s\n' "${COMPREPLY[@]}" | in_one_line
 }
 
+# As bash has it, only while it completes.
+compopt() { COMPREPLY+=("as $2"); }
+
 in_one_line() { grep . | sort | tr '\n' ' ' | sed 's/ $//'; }
 
 # Everything that help lists is offered, and nothing else.
@@ -59,11 +62,11 @@ run -w 5s --sla|
 run --wait=5s --slo|--slots
 run -w ''|
 run -w --sl|
-run --report au|auth
-run --report=au|auth
+run --report au|as filenames auth
+run --report=au|as filenames auth
 run --wait=|
 run --wait=-|
-run --auth-file au|auth
+run --auth-file au|as filenames auth
 hold --for ''|
 revoke --to|--token
 run --rev|--revocable
@@ -76,8 +79,8 @@ true_that "a command after LOCK --" grep -qw bash <<<"$(offered run -n backup --
 true_that "a command of sandbox" grep -qw bash <<<"$(offered sandbox -n 3 -- ba)"
 true_that "a command behind a value with =" grep -qw bash <<<"$(offered sandbox -C a=b -- ba)"
 same "no command without --" "$(offered sandbox ba)" ""
-same "files for a command" "$(offered run backup cat au)" auth
-same "files for an option of a command" "$(offered run backup cat --from=au)" auth
+same "files for a command" "$(offered run backup cat au)" "as filenames auth"
+same "files for an option of a command" "$(offered run backup cat --from=au)" "as filenames auth"
 
 # With bash-completion, the command's own words are its own affair.
 _command_offset() { COMPREPLY=("from word $1"); }
