@@ -158,6 +158,10 @@ static int measure(const struct measurement *what)
     }
     bench.holder = 0;
     qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
+    if (what->once == write_once && result == ZKL_ECONFLICT) {
+        cli_error("bench: %s is in use; name another LOCK", bench.znode);
+        return EXIT_FAILED;
+    }
     return signals_is_end(number) ? EXIT_SIGNAL + number : queues_outcome(bench.path, result);
 }
 
@@ -250,6 +254,7 @@ const struct cli_command cmd_bench = {
              "holder's call of release to the moment the other session's program is notified,\n"
              "and includes the releaser's wait for the server's response.\n\n"
              "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory\n"
-             "is a container, which the servers remove.\n",
+             "is a container, which the servers remove. LOCK-znode, beside it, is the znode\n"
+             "that is read, created and deleted.\n",
     .options = options,
 };

@@ -20,10 +20,12 @@ true_that "as JSON" thrice four '^\{"v":1,"what":"(read|write|lock|hand-over)","
     --json bench --for 1s /elsewhere/lock
 same "and nothing else" "$(wc -l <"$work/out")" 4
 
-hold busy
+hold busy-znode
+code 125 zklock bench busy-znode
+says '/locks/busy-znode is in use: 1 contenders'
 code 125 zklock bench busy
-says '/locks/busy is in use: 1 contenders'
-true_that "the holder was left alone" queued busy 1
+says '/locks/busy-znode is in use; name another'
+true_that "the holder was left alone" queued busy-znode 1
 kill -TERM "$holder"
 code 125 zklock bench / # whatever stands there
 
