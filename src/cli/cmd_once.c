@@ -1,6 +1,8 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts; and what is recorded of a job. */
 #include "runner.h"
 
+#define LENGTH_MAX_MS (3660 * CLI_DAY_MS) /* the library's limit */
+
 static int64_t length_ms, phase_ms; /* length 0: no --slot */
 static bool want_status;
 
@@ -93,7 +95,7 @@ static bool take_slot(const char *value)
     if (at) {
         *at++ = '\0';
     }
-    if (!cli_take_duration("--slot", text, 0, INT64_MAX, &length_ms) ||
+    if (!cli_take_duration("--slot", text, 0, LENGTH_MAX_MS, &length_ms) ||
         (at && !cli_take_duration("--slot, behind the @", at, 0, INT64_MAX, &phase_ms))) {
         return false;
     }

@@ -161,6 +161,7 @@ done <<'TABLE'
 125|run --hook '' x true|No such file
 125|once x true --slot 15m|which slots
 125|once --slot 10ms x true|a slot is a second
+125|once --slot 4000d x true|out of range
 125|once --slot 10s@10s x true|the phase is less than the slot
 125|once --slot 10s x|which command
 125|once x true -h|which slots
