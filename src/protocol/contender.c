@@ -1129,9 +1129,15 @@ static void node_on_stat(struct zkl__contender *c)
         }
     } else if (!zkl__contender_waits(c) || c->node.czxid) {
         return;
-    } else if (strange) {
-        /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone */
+    } else if (strange && !zkl__names_put(&c->peer.queue->forged, c->node.name, 0)) {
         contender_queue_again(c, "the node with our uuid is a stranger's");
+    } else if (strange) {
+        /* carries our uuid and is not ours: a forgery, and a list shows where our own is */
+        predecessor_unwatch(c, false);
+        c->node.fate = ZKL__FATE_TWICE;
+        if (c->state != ZKL__LISTING) {
+            contender_move(c, ZKL__LISTING, "the node with our uuid is a stranger's");
+        }
     } else if (reply->rc == ZKL__RC_OK) {
         c->node.czxid = reply->stat.czxid;
     } else if (reply->rc == ZKL__RC_NONODE) {
@@ -1349,6 +1355,10 @@ static void cleanup_on_reply(struct zkl__contender *c)
         c->node.name[0] = '\0';
         c->mark.state = ZKL__MARK_UNKNOWN;
         c->retry.pause = 0;
+    } else if (rc == ZKL__RC_NOTEMPTY && zkl__names_put(&c->peer.queue->forged, c->node.name, 0)) {
+        /* Ephemeral znodes have no children: it carries our uuid and is not ours. */
+        c->node.name[0] = '\0';
+        node_doubt(&c->node);
     } else if (!mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN) {
         /* The delete is sent again until the znode is deleted or the session is over. */
         contender_retry_later(c);

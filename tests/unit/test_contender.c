@@ -39,6 +39,38 @@ TEST(test_strangers_with_our_uuid)
     }
 }
 
+/* The same, two of them, before and behind ours, with children: nothing of ours is left. Who waits keeps its znode. */
+TEST(test_strangers_with_children)
+{
+    for (int cancelled = 0; cancelled <= 1; cancelled++) {
+        char path[SCRIPT_PATH];
+        script_begin();
+        script_number_from(5);
+        script_acquire(&me);
+        script_suspend(1);
+        int kept = (int)strlen(script_our_path()) - 1;
+        script_find(script_our_path())->own = !cancelled;
+        snprintf(path, sizeof path, "%.*s0/k", kept, script_our_path());
+        for (; path[kept] <= '9'; path[kept] += 9) {
+            path[kept + 1] = '\0';
+            script_put(path, 0);
+            path[kept + 1] = '/';
+            script_put(path, 0);
+        }
+        if (cancelled) {
+            script_cancel(&me);
+        }
+        script_connect();
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(me.granted, !cancelled);
+        CU_ASSERT_EQUAL(script_ours(), !cancelled);
+        if (!cancelled) {
+            script_find(script_our_path())->own = false;
+        }
+        script_finish();
+    }
+}
+
 /* The same, and it has the number that our second create gets: that one is refused, and our first znode is found. */
 TEST(test_a_stranger_with_our_next_name)
 {
