@@ -349,9 +349,13 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
         (void)zkl__watch_add(s->core, &s->watch, false);
     }
     bool ours = all_leased(s, s->core->now);
+    /* To read the list once for each of few is less than to sort it. Without memory so are many. */
+    struct zkl__list_index *index =
+        s->config.count > 4 ? zkl__list_index_new(&s->core->config.heap, list, 0) : NULL;
     for (int i = 0; i < s->config.count; i++) {
-        ours = ours && zkl__list_has(list, NULL, zkl__contender_node(s->permits[i].contender));
+        ours = ours && zkl__list_has(list, index, zkl__contender_node(s->permits[i].contender));
     }
+    zkl__free(&s->core->config.heap, index);
     s->lease_count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         s->lease_count += is_lease(list->children[i]);

@@ -226,6 +226,16 @@ static void many_async(void)
     phase("free");
 }
 
+/* One semaphore, of which all permits are acquired together. */
+static void many_permits(void)
+{
+    zkl_lock *lock;
+    must(zkl_semaphore_new(&lock, session, "/many/permits", (int)count, NULL, &err));
+    begin_phases();
+    must(zkl_semaphore_acquire(lock, (int)count, LONG, NULL, &err));
+    phase("acquire");
+}
+
 /* While as many other locks are held. */
 static void many_tries(void)
 {
@@ -616,6 +626,7 @@ static const struct {
     {"reads", many_reads, 0},
     {"elections", many_elections, 0},
     {"semaphores", many_semaphores, 0},
+    {"permits", many_permits, 0},
     {"lingering", many_lingering, 0},
     {"commits", many_commits, 0},
     {"stop", many_stops, 0},
