@@ -44,8 +44,8 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
     for (size_t i = 0; i < count; i++) {
         const struct zkl__child *was = zkl__children_find(old, fresh->all[i].name);
         kept += was != NULL;
-        if (was && was->verdict == ZKL__CHILD_EPHEMERAL) {
-            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
+        if (was && was->verdict != ZKL__CHILD_DELETED) {
+            fresh->all[i].verdict = was->verdict;
             fresh->all[i].czxid = was->czxid;
         }
     }

@@ -1,10 +1,10 @@
 /* children.h - the children of a znode: which of them a session owns (op.h), and which znodes of a
  * queue are contenders and hold, for contenders and for operators alike.
  *
- * A list brings names only, so each child is read once. That a session owns it is known as long as
- * the lists show its name and nobody can have created that name anew: as many children were created
- * between two lists as names are new. Else all are read again. A child that no session owns is read
- * again after each list. A child that may not be read counts: to pass over it would be unsafe. */
+ * A list brings names only, so each child is read once. Whether a session owns it is known as long
+ * as the lists show its name and nobody can have created that name anew: as many children were
+ * created between two lists as names are new. Else all are read again. A child that may not be read
+ * counts: to pass over it would be unsafe. */
 #ifndef ZKL_PROTOCOL_CHILDREN_H
 #define ZKL_PROTOCOL_CHILDREN_H
 
@@ -34,8 +34,8 @@ struct zkl__children {
 };
 
 /* *children becomes those of the list that counts says yes to (NULL: all), and none when there is
- * no such znode. It was NULL, or what was listed before, of which what lives stays known. False: no
- * memory, and it is NULL. */
+ * no such znode. It was NULL, or what was listed before, of which what is known stays known. False:
+ * no memory, and it is NULL. */
 bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
                          const struct zkl__reply *list, bool (*counts)(const char *name));
 /* The server's word on a look (exists, get) at this one. */

@@ -134,7 +134,7 @@ static bool is_short(const char *name)
     return strlen(name) == 1;
 }
 
-/* Is a child that lives still known to live after the next list, which has this stat? Somebody may have deleted a name and created it again
+/* Is a child still known to live, or to be nobody's, after the next list, which has this stat? Somebody may have deleted a name and created it again
  * between the two. */
 TEST(test_a_child_created_anew)
 {
@@ -143,7 +143,7 @@ TEST(test_a_child_created_anew)
         int count; /* of the names */
         int64_t czxid;
         uint32_t changes;
-        bool lives;
+        bool known;
     } rows[] = {
         {2, 5, 0, true},  {1, 5, 1, true},  {4, 5, 2, true},  {2, 5, 2, false},
         {1, 5, 3, false}, {4, 5, 4, false}, {2, 6, 0, false}, /* of another directory */
@@ -151,18 +151,21 @@ TEST(test_a_child_created_anew)
     EACH_ROW (i, rows) {
         const struct zkl__reply reply = {
             .children = names, .child_count = 2, .stat = {.czxid = 5, .child_count = 2, .cversion = INT32_MAX}};
-        const struct zkl__reply living = {.stat = {.ephemeral_owner = 7}};
+        struct zkl__reply owned = {.stat = {.ephemeral_owner = 7}};
         const struct zkl__reply next = {.children = names,
                                         .child_count = (size_t)rows[i].count,
                                         .stat = {.czxid = rows[i].czxid,
                                                  .child_count = rows[i].count,
                                                  .cversion = (int32_t)(INT32_MAX + rows[i].changes)}};
-        struct zkl__children *children = NULL;
-        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, is_short));
-        zkl__child_judge(&children->all[0], &living);
-        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, is_short));
-        CU_ASSERT_EQUAL(children->all[0].verdict == ZKL__CHILD_EPHEMERAL, rows[i].lives);
-        free(children);
+        for (; owned.stat.ephemeral_owner >= 0; owned.stat.ephemeral_owner -= 7) {
+            struct zkl__children *children = NULL;
+            CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, is_short));
+            zkl__child_judge(&children->all[0], &owned);
+            const enum zkl__child_verdict verdict = children->all[0].verdict;
+            CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, is_short));
+            CU_ASSERT_EQUAL(children->all[0].verdict, rows[i].known ? verdict : ZKL__CHILD_UNKNOWN);
+            free(children);
+        }
     }
 }
 
