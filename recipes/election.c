@@ -367,6 +367,18 @@ struct publishing {
     int64_t number; /* of the call whose value it is */
 };
 
+/* A request to release that stands in the znode is reported before the value is written over it. */
+static void on_own_node(struct zkl__call *call, const struct zkl__reply *reply)
+{
+    const struct publishing *publishing = (const struct publishing *)call;
+    zkl_lock *lock = publishing->lock;
+    if (reply->rc == ZKL__RC_OK && zkl__lock_status_locked(lock).token == publishing->token &&
+        zkl__contender_revoked((struct zkl__contender *)lock->acquisition->machine, reply)) {
+        lock->revoked = true;
+        zkl__callbacks_post(&call->session->callbacks, &lock->object.notice);
+    }
+}
+
 /* A value is written again when the reply is lost, or when the servers ask for that. A later call
  * may have ended meanwhile: then its value is written again, behind ours. */
 static int run_publish(struct zkl__call *call)
@@ -377,12 +389,21 @@ static int run_publish(struct zkl__call *call)
     const zkl_heap *heap = &call->session->heap;
     CALL_BEGIN(call);
     for (;;) {
+        if (lock->options.revoke_fn) {
+            AWAIT_REPLY(call, on_own_node,
+                        {.kind = ZKL__OP_GET, .dir = lock->path, .name = publishing->node});
+        }
         AWAIT(call, {.kind = ZKL__OP_SET,
                      .dir = lock->path,
                      .name = publishing->node,
                      .data = publishing->value,
                      .size = strlen(publishing->value),
-                     .version = -1});
+                     .version = lock->options.revoke_fn && call->answer.rc == ZKL__RC_OK
+                                    ? call->answer.stat.version
+                                    : -1});
+        if (call->answer.rc == ZKL__RC_BADVERSION) {
+            continue; /* a request to release has come meanwhile */
+        }
         if (call->answer.rc == ZKL__RC_NONODE ||
             zkl__lock_status_locked(lock).token != publishing->token) {
             FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");

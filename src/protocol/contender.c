@@ -1258,6 +1258,18 @@ static void own_watch_advance(struct zkl__contender *c)
             .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
 }
 
+/* Is that Curator's request? A write of anything else is none. */
+bool zkl__contender_revoked(struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    bool revoked = c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
+                   memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
+                   reply->stat.mzxid > c->own.revoked;
+    if (revoked) {
+        c->own.revoked = reply->stat.mzxid;
+    }
+    return revoked;
+}
+
 static void own_watch_on_reply(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
@@ -1274,11 +1286,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
     } else if (reply->rc == ZKL__RC_NONODE || another) {
         node_removed(c);
     } else if (read) {
-        /* Is that Curator's request? A write of anything else is none. */
-        if (c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
-            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
-            reply->stat.mzxid > c->own.revoked) {
-            c->own.revoked = reply->stat.mzxid;
+        if (zkl__contender_revoked(c, reply)) {
             report(c, ZKL__REVOKED, ZKL_OK, "asked to release");
         }
     } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED) {

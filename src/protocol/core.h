@@ -345,6 +345,9 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
 /* Name of its node, "" while there is none. */
 const char *zkl__contender_node(const struct zkl__contender *contender);
+/* config.revocable: whether the reply, to a read of its node, has a request to release of which
+ * neither REVOKED nor this has notified the owner before. */
+bool zkl__contender_revoked(struct zkl__contender *contender, const struct zkl__reply *reply);
 
 /* A contender in several queues at once: it has a znode in all of them or in none. One transaction
  * creates the znodes, and one deletes them as far as that is possible. To its owner it is one

@@ -274,6 +274,11 @@ TEST_WITH_SESSIONS(test_a_revocable_leader_publishes)
     CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "there");
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    kit_delay(one, true);
+    ASSERT_OK(zkl_queue_revoke(two, zkl_lock_path(lock), NULL, 10000, NULL));
+    CU_ASSERT_EQUAL(zkl_election_publish(lock, "over it", 10, NULL), ZKL_ETIMEOUT);
+    kit_delay(one, false);
+    CU_ASSERT(mailbox_wait(&box, 2));
     zkl_queue_free(queue);
 }
 
