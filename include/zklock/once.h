@@ -42,7 +42,8 @@ typedef struct zkl_once_slot {
  * that has had children, has none and holds no record is made anew. That is not possible while
  * somebody queues there, nor where a record was written to a container already (by a host that
  * found it in use): for once, use a path that no lock has used. Errors: ZKL_EINVAL, ZKL_ETIMEOUT,
- * ZKL_EAUTH, ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+ * ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT (chroot), ZKL_ECLOSED,
+ * ZKL_EFORKED. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
 ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,

@@ -582,6 +582,9 @@ int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, con
             REFUSED(it, path, "create");
         }
         AWAIT(it, {.kind = ZKL__OP_GET, .dir = path});
+        if (answer->rc == ZKL__RC_OK && zkl__is_ephemeral(&answer->stat)) {
+            FAIL(it, ZKL_ECONFLICT, "the znode there ends with its session");
+        }
         /* It may be a container. */
         if (answer->rc == ZKL__RC_OK && answer->empty && answer->stat.child_count == 0 &&
             answer->stat.cversion != 0) {

@@ -1,6 +1,8 @@
 /* Barriers, on the in-process store. How each call ends without being waited for: unit_public_calls. */
 #include "lock_kit.h"
 
+#include <zklock/zookeeper.h>
+
 #define PATH "/barriers/a"
 
 #define put_up(session) ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL))
@@ -315,12 +317,17 @@ TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
     lift(one);
 }
 
-/* Nobody keeps a barrier up by a child. */
+/* Nobody keeps a barrier up by a child, and it outlives every session. */
 TEST_WITH_SESSIONS(test_a_barrier_has_no_children)
 {
     put_up(one);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
     lift(two);
+    zkl_op op = ZKL_OP_INIT;
+    op.path = PATH;
+    op.mode = ZKL_CREATE_EPHEMERAL;
+    ASSERT_OK(zkl_lock_commit(kit_hold(one, "/locks/a", NULL), &op, 1, 10000, NULL, NULL));
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_ECONFLICT);
 }
 
 static void hide_sign(void)
