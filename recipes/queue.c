@@ -286,6 +286,11 @@ static int run_remove(struct zkl__call *call)
          * znode. */
         AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
     }
+    if (call->answer.rc == ZKL__RC_NOTEMPTY) {
+        FAIL_REPLY(
+            call, ZKL_EINVAL,
+            "it has children, so it is no contender's: delete it with 'deleteall' of zkCli.sh");
+    }
     AWAIT_CALL(call, zkl__call_check(call, NULL, "the contender's znode may not be removed"));
     CALL_END(call);
 }

@@ -232,6 +232,9 @@ TEST_WITH_SESSIONS(test_waiter)
     CU_ASSERT(zkl_lock_is_held(a));
     kit_release(a);
     ASSERT_OK(acquire_join(&waiting)); /* queued again */
+    kit_must_write(ZKL__OP_CREATE, QUEUE, "lock-0000000007", NULL);
+    kit_must_write(ZKL__OP_CREATE, QUEUE "/lock-0000000007", "x", NULL);
+    expect_removal(QUEUE, "lock-0000000007", 0, ZKL_EINVAL);
 }
 
 /* A request to give way is a write: the version differs, the znode does not. */
