@@ -456,9 +456,11 @@ static int refused(zkl_session *session, zkl_error *err)
                             settings->servers,
                             words[0] ? words : "the servers refuse the credentials");
     }
+    const char *scheme = settings->options.auth_scheme;
     return zkl__fail_at(err, session->status.why, NULL,
-                        "%.120s: credentials of scheme \"%s\" refused", settings->servers,
-                        settings->options.auth_scheme ? settings->options.auth_scheme : "none");
+                        scheme ? "%.120s: credentials of scheme \"%s\" refused"
+                               : "%.120s: the servers demand credentials, and there are none",
+                        settings->servers, scheme);
 }
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);

@@ -82,6 +82,8 @@
 /* KeeperException.Code.QUOTAEXCEEDED. The header of 3.8 has no name for it (later ones say
  * ZQUOTAEXCEEDED), its servers send it. */
 #define QUOTA_EXCEEDED (-125)
+/* SESSIONCLOSEDREQUIRESASLAUTH. The header of 3.4 has no name for it. */
+#define CREDENTIALS_DEMANDED (-124)
 
 static const struct {
     int zk_code;
@@ -113,6 +115,8 @@ static const struct {
     {ZSESSIONEXPIRED, ZKL__RC_UNKNOWN},
     {ZAUTHFAILED, ZKL__RC_UNKNOWN},
     {ZCLOSING, ZKL__RC_UNKNOWN},
+    /* From a server, in place of any response (AuthenticationHelper). */
+    {CREDENTIALS_DEMANDED, ZKL__RC_UNKNOWN},
 };
 
 static enum zkl__rc rc_of(int zk_code)
@@ -180,14 +184,28 @@ static void leave(struct zkl__store *store)
 }
 
 /* The library has completed an op; const in its prototypes only. */
+static void on_lost(struct zkl__store *store, enum zkl__end end);
+
+/* The server demands credentials that this session has not sent, and has closed it. */
+static void end_if_refused(struct zkl__store *store, int zk_code)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->inside = true;
+    bool over = store->end != ZKL__END_NONE;
+    pthread_mutex_unlock(&store->mutex);
+    if (zk_code == CREDENTIALS_DEMANDED && !over) {
+        on_lost(store, ZKL__END_AUTH);
+    }
+}
+
 static void op_done(const void *data, int zk_code, struct zkl__reply reply)
 {
     struct zk_op *op = (struct zk_op *)(uintptr_t)data;
     struct zkl__store *store = op->store;
     reply.zk_code = zk_code;
     reply.rc = rc_of(zk_code);
+    end_if_refused(store, zk_code);
     pthread_mutex_lock(&store->mutex);
-    store->inside = true;
     bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
     if (store->linked && zkl__rc_is_response(reply.rc)) {
@@ -628,8 +646,8 @@ static void probed(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
     (void)stat;
+    end_if_refused(store, rc);
     pthread_mutex_lock(&store->mutex);
-    store->inside = true;
     store->probe_count--;
     bool answered = zkl__rc_is_response(rc_of(rc)) && store->linked;
     store->drained = answered ? store->phase == ZK_CLOSING : store->drained;

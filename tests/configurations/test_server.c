@@ -70,7 +70,7 @@ TEST(test_enforced_authentication)
 {
     struct ensemble *e =
         begin(&(struct ensemble_options){.extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest"});
-    CU_ASSERT_EQUAL(try_session(e), ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(try_session(e), ZKL_EAUTH);
     zkl_session_options options = contest_options(TIMEOUT, TICK);
     zkl_session *session;
     options.auth_scheme = "digest";
@@ -81,7 +81,7 @@ TEST(test_enforced_authentication)
     ASSERT_OK(zkl_session_close(session, SOON));
     ensemble_stop(e);
     holds("`enforce.auth.enabled=true`, `digest`",
-          "with credentials acquire; without, `zkl_session_open` returns `ZKL_ECONNECT`");
+          "with credentials acquire; without, `zkl_session_open` returns `ZKL_EAUTH`");
 }
 
 TEST(test_ticks)
