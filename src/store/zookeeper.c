@@ -183,21 +183,24 @@ static void leave(struct zkl__store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* The library has completed an op; const in its prototypes only. */
 static void on_lost(struct zkl__store *store, enum zkl__end end);
 
 /* The server demands credentials that this session has not sent, and has closed it. */
 static void end_if_refused(struct zkl__store *store, int zk_code)
 {
+    if (zk_code != CREDENTIALS_DEMANDED) {
+        return;
+    }
     pthread_mutex_lock(&store->mutex);
     store->inside = true;
     bool over = store->end != ZKL__END_NONE;
     pthread_mutex_unlock(&store->mutex);
-    if (zk_code == CREDENTIALS_DEMANDED && !over) {
+    if (!over) {
         on_lost(store, ZKL__END_AUTH);
     }
 }
 
+/* The library has completed an op; const in its prototypes only. */
 static void op_done(const void *data, int zk_code, struct zkl__reply reply)
 {
     struct zk_op *op = (struct zk_op *)(uintptr_t)data;
@@ -206,6 +209,7 @@ static void op_done(const void *data, int zk_code, struct zkl__reply reply)
     reply.rc = rc_of(zk_code);
     end_if_refused(store, zk_code);
     pthread_mutex_lock(&store->mutex);
+    store->inside = true;
     bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
     if (store->linked && zkl__rc_is_response(reply.rc)) {
@@ -648,6 +652,7 @@ static void probed(int rc, const struct Stat *stat, const void *data)
     (void)stat;
     end_if_refused(store, rc);
     pthread_mutex_lock(&store->mutex);
+    store->inside = true;
     store->probe_count--;
     bool answered = zkl__rc_is_response(rc_of(rc)) && store->linked;
     store->drained = answered ? store->phase == ZK_CLOSING : store->drained;
