@@ -79,8 +79,8 @@ ZKL_API void zkl_queue_free(zkl_queue *queue);
  * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback
  * too. ZKL_OK: it is deleted.
  * Errors: ZKL_ENOTHELD (it had ended already), ZKL_EINVAL (also when it has children, which no
- * contender's znode has), ZKL_ETIMEOUT (it may yet be deleted),
- * ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * contender's znode has), ZKL_ETIMEOUT (it may yet be deleted), ZKL_EAUTH, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node,
                              int64_t token, int64_t timeout_ms, zkl_error *err);
 /* The same without waiting. Errors, of the call or in done: as above, ZKL_ELIMIT, ZKL_ECANCELED (it

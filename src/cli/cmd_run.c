@@ -139,7 +139,7 @@ const struct cli_command cmd_hold = {
     .examples = "  zklock hold --for 10m deploy          # nobody deploys for ten minutes\n"
                 "  zklock hold -w 5s deploy </dev/tty    # until Ctrl-D\n",
     .notes = "Prints one JSON object when LOCK is granted: path, node, token. Lets go when\n"
-             "standard input ends, which from cron, nohup and 'ssh -n' is at once, on a\n"
-             "signal, after --for, and ends with 120 when LOCK is lost.\n",
+             "standard input ends, on a signal, after --for, and ends with 120 when LOCK\n"
+             "is lost. Under cron, nohup and 'ssh -n' standard input ends at once.\n",
     .options = hold_options,
 };
