@@ -2456,7 +2456,7 @@ static void update_timer_and_end(struct zkl__contender *c)
         zkl__multi_post(c->multi);
     }
     /* Its memory stays until no operation of its own is without a reply. */
-    if (c->state == ZKL__ENDED && !c->machine.pending && !c->peer.list) {
+    if (c->state == ZKL__ENDED && !c->machine.pending.first && !c->peer.list) {
         zkl__core_bury(&c->machine);
     }
 }

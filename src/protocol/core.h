@@ -165,7 +165,7 @@ struct zkl__machine {
     struct zkl__list *ready; /* the list of its rank while it has mail, or has ended; else NULL */
     struct zkl__link in_ready;
     struct zkl__link in_session; /* of a contender, a watcher, a semaphore */
-    size_t pending; /* the first of its operations under way, index + 1: see session_step.c */
+    struct zkl__list pending;    /* its operations without a reply: struct zkl__pending */
 };
 
 /* It is not to be stepped. */

@@ -543,34 +543,18 @@ void zkl__multi_disown(struct zkl__multi *multi);
 
 /* === operations under way ===================================================================== */
 
-/* The operations that were handed to the store and have no reply yet. */
-
+/* An operation that has no reply yet. */
 struct zkl__pending {
-    uint32_t use; /* an id names slot and use, so a late reply finds nothing */
-    bool on;
+    struct zkl__link link; /* in the core's list of those sent, or of those that wait for room */
+    struct zkl__link in_owner; /* in its owner's */
+    uint64_t id;               /* rises from one that is sent to the next; 0: it waits for room */
     enum zkl__op_kind kind;
     int role;                   /* what for: the owner's number */
     struct zkl__machine *owner; /* NULL: the session itself, or nobody any more */
     int64_t sent;
-    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent */
+    struct zkl__op *waiting; /* a copy, until there is room to send it */
     bool counted;            /* in the window */
-    size_t next;             /* in the chain it is in, index + 1. The next two: of its owner's */
-    size_t next_owned, prev_owned;
 };
-
-struct zkl__pendings {
-    const zkl_heap *heap;
-    struct zkl__pending *slots;
-    size_t room, on_count;
-    size_t free; /* chain, index + 1 */
-    uint32_t uses;
-};
-
-/* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
-struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
-void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
-/* NULL: it has its reply already, or was never sent. */
-struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
 
 /* === room for operations ====================================================================== */
 
@@ -630,9 +614,10 @@ struct zkl__core {
     int64_t proof_at; /* next sync, unless something that proves as much is sent before */
     int beats_under_way;
 
-    struct zkl__pendings pendings;
+    struct zkl__list sent, waiting; /* of struct zkl__pending: what was handed to the store, in this
+                                       order, and what waits for room */
+    uint64_t ids;                   /* of the last one that was sent */
     struct zkl__window window;
-    size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
 
     struct zkl__list ready[ZKL__RANKS]; /* machines, in the order in which they became so */
     /* What hears of its connections and its end. ZKL__RANK_FIRST: contenders, in the order of their

@@ -242,68 +242,6 @@ static void take_roles(struct zkl__core *core, const struct zkl__reply *reply)
     }
 }
 
-/* === operations under way ===================================================================== */
-
-#define ROOM_LEAST 16
-#define ROOM_KEPT 256
-
-struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
-{
-    if (pendings->free == 0) {
-        size_t room = pendings->room ? pendings->room * 2 : ROOM_LEAST;
-        struct zkl__pending *grown =
-            zkl__resize(pendings->heap, pendings->slots, room * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        memset(grown + pendings->room, 0, (room - pendings->room) * sizeof *grown);
-        for (size_t i = pendings->room; i < room; i++) {
-            grown[i].next = pendings->free;
-            pendings->free = i + 1;
-        }
-        pendings->slots = grown;
-        pendings->room = room;
-    }
-    struct zkl__pending *p = &pendings->slots[pendings->free - 1];
-    pendings->free = p->next;
-    p->on = true;
-    p->use = ++pendings->uses;
-    pendings->on_count++;
-    return p;
-}
-
-static void disown(struct zkl__pendings *pendings, struct zkl__pending *p)
-{
-    if (!p->owner) {
-        return;
-    }
-    *(p->prev_owned ? &pendings->slots[p->prev_owned - 1].next_owned : &p->owner->pending) =
-        p->next_owned;
-    if (p->next_owned) {
-        pendings->slots[p->next_owned - 1].prev_owned = p->prev_owned;
-    }
-    p->owner = NULL;
-}
-
-void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
-{
-    disown(pendings, p);
-    p->on = false;
-    p->next = pendings->free;
-    pendings->free = (size_t)(p - pendings->slots) + 1;
-    pendings->on_count--;
-}
-
-struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id)
-{
-    size_t slot = (size_t)(id & UINT32_MAX);
-    if (slot >= pendings->room || !pendings->slots[slot].on ||
-        pendings->slots[slot].use != id >> 32) {
-        return NULL;
-    }
-    return &pendings->slots[slot];
-}
-
 /* === room for operations ====================================================================== */
 
 #define FIRST 256
@@ -371,7 +309,12 @@ static bool is_users_write(const struct zkl__pending *p)
 static void drop(struct zkl__core *core, struct zkl__pending *p)
 {
     core->writes -= is_users_write(p);
-    zkl__pending_drop(&core->pendings, p);
+    if (p->owner) {
+        zkl__list_remove(&p->owner->pending, &p->in_owner);
+    }
+    zkl__list_remove(p->id ? &core->sent : &core->waiting, &p->link);
+    zkl__free(&core->config.heap, p->waiting);
+    zkl__free(&core->config.heap, p);
 }
 
 static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
@@ -384,18 +327,22 @@ static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
 
 static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
 {
+    zkl__list_remove(&core->waiting, &p->link);
+    zkl__list_append(&core->sent, &p->link);
+    p->id = ++core->ids;
     p->sent = core->now;
-    uint64_t id = (uint64_t)p->use << 32 | (uint64_t)(p - core->pendings.slots);
-    int code = core->port.submit(core->port.ctx, id, op);
+    int code = core->port.submit(core->port.ctx, p->id, op);
     if (code != ZKL_OK) {
         refuse(core, p, code);
         return;
     }
+    zkl__free(&core->config.heap, p->waiting);
+    p->waiting = NULL;
     core->window.under_way += p->counted;
     core->stats.all.requests++;
     core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
     core->beats_under_way += p->role == ZKL__ROLE_BEAT;
-    if (proves_much(op->kind)) {
+    if (proves_much(p->kind)) {
         core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
     }
 }
@@ -404,21 +351,16 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
  * connected: refuses them. */
 static void send_waiting(struct zkl__core *core)
 {
-    while (core->first_waiting &&
+    while (core->waiting.first &&
            (!core->connected || core->window.under_way < core->window.size)) {
-        struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
-        struct zkl__op *op = p->waiting; /* NULL: its owner has ended */
-        p->waiting = NULL;
-        core->first_waiting = p->next;
-        core->last_waiting = core->first_waiting ? core->last_waiting : 0;
+        struct zkl__pending *p = ZKL__OWNER(core->waiting.first, struct zkl__pending, link);
         const struct zkl__machine *owner = p->owner;
         bool wanted = !owner || !owner->ops->wants || owner->ops->wants(owner, p->role);
-        if (!core->connected || !op || !wanted) {
-            refuse(core, p, ZKL_ECONNECT);
+        if (core->connected && wanted) {
+            submit(core, p, p->waiting);
         } else {
-            submit(core, p, op);
+            refuse(core, p, ZKL_ECONNECT);
         }
-        zkl__free(&core->config.heap, op);
     }
 }
 
@@ -427,42 +369,26 @@ static void send_waiting(struct zkl__core *core)
 void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
                     const struct zkl__op *op)
 {
-    struct zkl__pending *p = zkl__pending_take(&core->pendings);
+    struct zkl__pending *p = zkl__alloc(&core->config.heap, sizeof *p);
     if (!p) {
         report_refusal(core, owner, role, ZKL_ENOMEM);
         return;
     }
-    p->kind = op->kind;
-    p->role = role;
-    size_t at = (size_t)(p - core->pendings.slots) + 1;
-    p->owner = owner; /* until it is dropped or disowned, its machine knows it */
-    if (owner) {
-        p->prev_owned = 0;
-        p->next_owned = owner->pending;
-        if (p->next_owned) {
-            core->pendings.slots[p->next_owned - 1].prev_owned = at;
-        }
-        owner->pending = at;
-    }
-    core->writes += is_users_write(p);
+    *p = (struct zkl__pending){.kind = op->kind, .role = role, .owner = owner};
     p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
+    core->writes += is_users_write(p);
+    if (owner) {
+        zkl__list_prepend(&owner->pending, &p->in_owner);
+    }
+    bool room = !core->waiting.first && core->window.under_way < core->window.size;
+    zkl__list_append(&core->waiting, &p->link);
     if (!core->connected) {
         refuse(core, p, ZKL_ECONNECT);
-        return;
-    }
-    if (!p->counted || (!core->first_waiting && core->window.under_way < core->window.size)) {
+    } else if (!p->counted || room) {
         submit(core, p, op);
-        return;
-    }
-    p->waiting = zkl__op_copy(&core->config.heap, op);
-    if (!p->waiting) {
+    } else if (!(p->waiting = zkl__op_copy(&core->config.heap, op))) {
         refuse(core, p, ZKL_ENOMEM);
-        return;
     }
-    p->next = 0;
-    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
-                         : &core->first_waiting) = at;
-    core->last_waiting = at;
 }
 
 static void take_reply(struct zkl__core *core, struct zkl__pending *p,
@@ -509,23 +435,22 @@ static void end_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     send_waiting(core);
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        if (core->pendings.slots[i].on) {
-            take_reply(core, &core->pendings.slots[i], &reply);
-        }
+    while (core->sent.first) {
+        take_reply(core, ZKL__OWNER(core->sent.first, struct zkl__pending, link), &reply);
     }
 }
 
 bool zkl__core_forget(struct zkl__machine *owner)
 {
-    struct zkl__core *core = owner->core;
     bool sent = false;
-    while (owner->pending > 0) {
-        struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
-        sent = sent || !p->waiting;
-        zkl__free(&core->config.heap, p->waiting);
-        p->waiting = NULL;
-        disown(&core->pendings, p);
+    ZKL__EACH_LEAVING (struct zkl__pending, p, &owner->pending, in_owner) {
+        if (p->id) {
+            zkl__list_remove(&owner->pending, &p->in_owner);
+            p->owner = NULL;
+            sent = true;
+        } else {
+            drop(owner->core, p);
+        }
     }
     return sent;
 }
@@ -690,7 +615,7 @@ static bool is_any_ready(const struct zkl__core *core)
  * times. */
 static void drain(struct zkl__core *core)
 {
-    if (!core->first_waiting && !is_any_ready(core)) {
+    if (!core->waiting.first && !is_any_ready(core)) {
         return;
     }
     struct zkl__machine *machine = next_ready(core);
@@ -944,7 +869,7 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__watch *fired;
-    struct zkl__pending *pending;
+    struct zkl__pending *pending = ZKL__OWNER(core->sent.first, struct zkl__pending, link);
     struct zkl__machine *machine = ev->machine;
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
@@ -957,8 +882,10 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         on_expired(core, ev);
         break;
     case ZKL__EV_REPLY:
-        pending = zkl__pending_find(&core->pendings, ev->id);
-        if (pending) { /* else it has its reply already */
+        while (pending && pending->id < ev->id) { /* most times it is the first */
+            pending = ZKL__OWNER(pending->link.next, struct zkl__pending, link);
+        }
+        if (pending && pending->id == ev->id) { /* else it has its reply already */
             take_reply(core, pending, ev->reply);
         }
         break;
@@ -1039,14 +966,8 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     struct zkl__machine *machine;
     while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
-        ZKL__ENSURE(!machine->pending);
+        ZKL__ENSURE(!machine->pending.first);
         machine->ops->free(machine);
-    }
-    if (core->pendings.on_count == 0 && core->pendings.room > ROOM_KEPT) {
-        /* It acquired thousands of locks together, and gives their room back. */
-        zkl__free(&core->config.heap, core->pendings.slots);
-        core->pendings.slots = NULL;
-        core->pendings.room = core->pendings.free = 0;
     }
     core->stepping = false;
 }
@@ -1059,7 +980,6 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
     if (core) {
         core->config = *config;
         core->port = *port;
-        core->pendings.heap = &core->config.heap;
         core->roles_at = INT64_MAX;
         zkl__window_init(&core->window, config->ops_max);
         zkl__stats_init(&core->stats);
@@ -1071,6 +991,15 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         }
     }
     return core;
+}
+
+/* Their owners may be gone. */
+static void drop_all(const zkl_heap *heap, const struct zkl__list *list)
+{
+    ZKL__EACH_LEAVING (struct zkl__pending, p, list, link) {
+        zkl__free(heap, p->waiting);
+        zkl__free(heap, p);
+    }
 }
 
 void zkl__core_free(struct zkl__core *core)
@@ -1089,13 +1018,11 @@ void zkl__core_free(struct zkl__core *core)
             }
         }
     }
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        zkl__free(&heap, core->pendings.slots[i].waiting);
-    }
+    drop_all(&heap, &core->sent);
+    drop_all(&heap, &core->waiting);
     zkl__map_deinit(&core->watches);
     zkl__stats_deinit(&core->stats, &heap);
     zkl__peer_queues_deinit(core);
-    zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }
 
@@ -1117,7 +1044,7 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
-    if (core->machines[ZKL__RANK_LAST].first || core->pendings.on_count > 0) {
+    if (core->machines[ZKL__RANK_LAST].first || core->sent.first || core->waiting.first) {
         return false;
     }
     ZKL__EACH (const struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST],

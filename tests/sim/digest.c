@@ -185,11 +185,11 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
         memset(&plain->stats, 0, sizeof plain->stats);
         plain->connected_at = plain->broken = 0; /* for a warning only, as the next ones */
         plain->set_again = plain->set_again_bytes = 0;
-        plain->pendings.uses = 0;
+        plain->ids = 0;
     }
-    if (block == core->pendings.slots) {
-        SIM_EACH (slot, (struct zkl__pending *)copy, core->pendings.room) {
-            slot->use = 0;
+    ZKL__EACH (const struct zkl__pending, p, &core->sent, link) {
+        if (block == p) {
+            ((struct zkl__pending *)copy)->id = 1;
         }
     }
     ZKL__EACH (const struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST], machine.in_session) {
@@ -274,12 +274,17 @@ static uint64_t core_hash(const struct sim *s, int client)
     return hash;
 }
 
-/* The use of a slot that an operation's id names. */
+/* Which one of the operations that were sent an id names. */
 static uint64_t id_hash(const struct sim *s, int client, uint64_t id)
 {
-    const struct zkl__core *core = s->clients[client].core;
-    const struct zkl__pending *p = id ? zkl__pending_find(&core->pendings, id) : NULL;
-    return p ? p - core->pendings.slots + 2 : id != 0;
+    uint64_t at = 2;
+    ZKL__EACH (const struct zkl__pending, p, &s->clients[client].core->sent, link) {
+        if (p->id == id) {
+            return at;
+        }
+        at++;
+    }
+    return id != 0;
 }
 
 /* --- labels ------------------------------------------------------------------------------------------------------------ */

@@ -18,30 +18,12 @@ static struct test_heap counted = TEST_HEAP_INIT;
 static bool all_rest(zkl_session *session, long *now)
 {
     pthread_mutex_lock(&session->mutex);
-    bool all = session->core->watches.count >= LOCKS && session->core->pendings.on_count == 0;
+    bool all = session->core->watches.count >= LOCKS && !session->core->sent.first && !session->core->waiting.first;
     *now = test_heap_bytes(&counted);
     pthread_mutex_unlock(&session->mutex);
     return all;
 }
 
-/* Thousands of requests were under way together, as when as many locks are acquired at once on a quick server. */
-static void crowd(zkl_session *session)
-{
-    struct zkl__pendings *pendings = &session->core->pendings;
-    pthread_mutex_lock(&session->mutex);
-    uint32_t before = pendings->uses;
-    for (int i = 0; i < LOCKS; i++) {
-        zkl__pending_take(pendings);
-    }
-    for (size_t i = 0; i < pendings->room; i++) {
-        if (pendings->slots[i].use > before) {
-            zkl__pending_drop(pendings, &pendings->slots[i]);
-        }
-    }
-    pthread_mutex_unlock(&session->mutex);
-}
-
-/* The room of a crowd of requests must not stay. */
 TEST(test_bytes_of_a_held_lock)
 {
     zkl_heap heap = test_heap(&counted);
@@ -49,7 +31,6 @@ TEST(test_bytes_of_a_held_lock)
     /* The in-process server keeps its znodes in the memory of the session that makes it. They do not count. */
     zkl_session *server = kit_open(NULL), *session = kit_open(SESSION_OPTIONS(.heap = &heap));
     long before = test_heap_bytes(&counted);
-    crowd(session);
     for (int i = 0; i < LOCKS; i++) {
         char path[32];
         snprintf(path, sizeof path, "/held/memory/%07d", i);
