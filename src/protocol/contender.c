@@ -646,19 +646,10 @@ static void inspection_send(struct zkl__contender *c)
 
 /* --- which znode it is ------------------------------------------------------------------------ */
 
-/* Sets the predecessor: this child of the queue. False: no memory. */
-static bool predecessor_set(struct zkl__contender *c, const char *name)
-{
-    bool done =
-        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
-    c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
-    return done;
-}
-
-/* The name of that child. */
+/* The name of that child of the queue. */
 static const char *predecessor_name(const struct zkl__contender *c)
 {
-    return c->predecessor.path + strlen(c->config.path) + 1;
+    return c->watches[ZKL__WATCHED_PREDECESSOR].entry.path + strlen(c->config.path) + 1;
 }
 
 /* The predecessor that may not be read, if the list shows it still: then those between it and us
@@ -683,7 +674,8 @@ static void predecessor_wait_for(struct zkl__contender *c, const char *name)
     predecessor_unwatch(c, false);
     c->predecessor.access = ZKL__ACCESS_GET;
     bool follows = zkl__peers_follow(c, name);
-    if (!follows && !predecessor_set(c, name)) {
+    if (!follows &&
+        !zkl__watch_path(c->core, &c->watches[ZKL__WATCHED_PREDECESSOR], c->config.path, name)) {
         contender_fail(c, ZKL_ENOMEM, "out of memory");
         return;
     }
@@ -942,7 +934,10 @@ static void path_conflict_on_reply(struct zkl__contender *c)
             snprintf(name, sizeof name, "%s/%s", c->conflict.directory, newest);
         }
         c->conflict.stage =
-            newest && predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
+            newest && zkl__watch_path(c->core, &c->watches[ZKL__WATCHED_PREDECESSOR],
+                                      c->config.path, name)
+                ? ZKL__CONFLICT_STATS
+                : ZKL__CONFLICT_NONE;
         /* When the inspection ends, the contender lists the queue again, for its predecessor may be
          * another one by now. */
     }
@@ -1247,10 +1242,9 @@ static void own_watch_advance(struct zkl__contender *c)
     bool wanted =
         (c->config.revocable || c->own.guard_at == 0) && c->replacement.state == ZKL__REPLACING_NOT;
     if (!wanted || watch->entry.link || zkl__under_way(c, ZKL__ROLE_OWN_WATCH) ||
-        !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name)) {
+        !zkl__watch_path(c->core, watch, c->config.path, c->node.name)) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
-    watch->entry.path = c->own.path;
     contender_watch(c, ZKL__WATCHED_OWN);
     contender_send(
         c, ZKL__ROLE_OWN_WATCH,
@@ -2588,8 +2582,8 @@ static void free_contender(struct zkl__machine *machine)
     zkl__list_remove(&core->machines[ZKL__RANK_FIRST], &machine->in_session);
     zkl__peers_leave(c);
     inspection_drop(c);
-    zkl__free(heap, c->predecessor.path);
-    zkl__free(heap, c->own.path);
+    zkl__free(heap, c->watches[ZKL__WATCHED_PREDECESSOR].entry.path);
+    zkl__free(heap, c->watches[ZKL__WATCHED_OWN].entry.path);
     zkl__free(heap, c->linger.acl);
     zkl__free(heap, c->make_path);
     zkl__free(heap, c->config.metadata);

@@ -72,8 +72,6 @@ struct zkl__replacement {
 /* === a holder's watch on its own znode ======================================================== */
 
 struct zkl__own_watch {
-    char *path;
-    size_t room;
     int64_t guard_at; /* it is wanted from then on; 0: now; INT64_MAX: not, for it was refused */
     int64_t revoked;  /* mzxid of the last request that the owner was notified of */
 };
@@ -93,8 +91,6 @@ enum zkl__read_access {
 };
 
 struct zkl__predecessor {
-    char *path;
-    size_t room;
     enum zkl__read_access access;
     bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
                    read */
@@ -296,7 +292,7 @@ struct zkl__contender {
     const struct zkl__mail *event;
     struct zkl__contender_actions *out;
 
-    struct zkl__watch watches[ZKL__WATCHED]; /* paths of the ideas below */
+    struct zkl__watch watches[ZKL__WATCHED]; /* the paths of the first two are its own */
     struct zkl__node node;
     struct zkl__replacement replacement;
     struct zkl__own_watch own;
@@ -583,9 +579,9 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
 
 /* === watches ================================================================================== */
 
-/* zkl__path_join into a buffer that grows. False: no memory. */
-bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
-                   const char *name);
+/* It is to watch dir/name, in memory of its own. Not while it is set. False: no memory. */
+bool zkl__watch_path(struct zkl__core *core, struct zkl__watch *watch, const char *dir,
+                     const char *name);
 /* Takes all watches of path out of the table. They are chained by their entries' next. */
 struct zkl__watch *zkl__watches_take(struct zkl__core *core, const char *path);
 

@@ -495,19 +495,17 @@ bool zkl__request_forget(struct zkl__request *request)
 
 /* === watches ================================================================================== */
 
-bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
-                   const char *name)
+bool zkl__watch_path(struct zkl__core *core, struct zkl__watch *watch, const char *dir,
+                     const char *name)
 {
-    size_t need = strlen(dir) + (name ? strlen(name) : 0) + 2;
-    if (need > *room) {
-        char *grown = zkl__resize(heap, *path, need);
-        if (!grown) {
-            return false;
-        }
-        *path = grown;
-        *room = need;
+    size_t size = strlen(dir) + (name ? strlen(name) : 0) + 2;
+    char *path = zkl__alloc(&core->config.heap, size);
+    if (path) {
+        zkl__path_join(path, size, dir, name);
+        zkl__free(&core->config.heap, watch->entry.path);
+        watch->entry.path = path;
     }
-    return zkl__path_join(*path, *room, dir, name) > 0;
+    return path;
 }
 
 int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch, bool half)

@@ -50,8 +50,7 @@ static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
     if (op->watch) { /* at most one thing is watched */
         int rc = ZKL_ENOMEM;
         zkl__watcher_unwatch(w);
-        if (zkl__path_put(&w->core->config.heap, &w->path, &w->room, op->dir, op->name)) {
-            w->watch.entry.path = w->path;
+        if (zkl__watch_path(w->core, &w->watch, op->dir, op->name)) {
             rc = zkl__watch_add(w->core, &w->watch, false);
         }
         if (rc == ZKL_ELIMIT && !w->over_limit) {
@@ -60,7 +59,7 @@ static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
                 "this session has reached its limit of %zu bytes of watched paths: an "
                 "observer or a member waits for room. Use another session for some of the "
                 "paths. It waits to watch %s",
-                w->core->config.watch_bytes_max, w->path);
+                w->core->config.watch_bytes_max, w->watch.entry.path);
         }
         w->over_limit = rc == ZKL_ELIMIT;
         if (rc != ZKL_OK) { /* no memory, or too many watches */
@@ -172,7 +171,7 @@ static void watcher_end(struct zkl__watcher *w)
     zkl__machine_unready(&w->machine);
     zkl__timers_set(&core->timers, &w->machine.timer, INT64_MAX);
     zkl__list_remove(&core->machines[ZKL__RANK_LATER], &w->machine.in_session);
-    zkl__free(&core->config.heap, w->path);
+    zkl__free(&core->config.heap, w->watch.entry.path);
     *w = (struct zkl__watcher){.owner = w->owner};
 }
 

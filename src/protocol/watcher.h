@@ -46,8 +46,6 @@ struct zkl__watcher {
     int64_t pause;    /* ns: the last one; 0: nothing was refused */
     bool over_limit;  /* the session had no room for the last watch: logged */
     struct zkl__watch watch;
-    char *path; /* of the watch */
-    size_t room;
 };
 
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
