@@ -49,22 +49,126 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
-static void inspection_drop(struct zkl__contender *c);
-static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
+/* Ends the inspection: no further batch of it is requested. */
+static void inspection_drop(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->suspicion.inspection);
+    c->suspicion.inspection = NULL;
+    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
+        c->suspicion.state = ZKL__SUSPICION_NONE;
+    }
+}
+
+/* --- those of a lock that lingers --------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    uint32_t next;
+} linger_states[] = {
+    [ZKL__LINGER_OFF] = {"bare",
+                         S(ZKL__LINGER_GATHERING) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_GATHERING] = {"gathering",
+                               S(ZKL__LINGER_OFF) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_ARMED] = {"armed", S(ZKL__LINGER_OFF) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_YIELDING] = {"yielding", S(ZKL__LINGER_OFF)},
+};
+
+static bool is_keeper(const struct zkl__contender *c)
+{
+    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
+}
+
+static void take_out_of_line(struct zkl__contender *c)
+{
+    c->linger.in_line = false;
+    zkl__list_remove(&c->peer.queue->line, &c->linger.link);
+}
+
+static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+{
+    ZKL__ENSURE(linger_states[c->linger.state].next & S(state));
+    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", linger_states[c->linger.state].name,
+                    linger_states[state].name, why);
+    c->linger.state = state;
+    if (is_keeper(c)) {
+        c->peer.queue->keeper = c;
+    } else if (c->peer.queue->keeper == c) {
+        c->peer.queue->keeper = NULL;
+        /* Its line queues on the servers, in the order of the line: mail is read in the order in
+         * which it is posted. */
+        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->peer.queue->line, linger.link) {
+            take_out_of_line(next);
+            zkl__contender_post(next, ZKL__CE_LOOK);
+        }
+    }
+}
+
+/* Its znode is in the queue, or its create was sent, and it still waits or holds. */
+static bool is_queued(const struct zkl__contender *c)
+{
+    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
+}
+
+/* What the keeper waits for may have changed. */
+static void wake_keeper(struct zkl__peer_queue *q)
+{
+    if (q->keeper && q->keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(q->keeper, ZKL__CE_TIME);
+    }
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
 
 static void contender_move(struct zkl__contender *c, enum zkl__contender_state state,
                            const char *why)
 {
+    struct zkl__core *core = c->core;
+    struct zkl__peer_queue *q = c->peer.queue;
     enum zkl__contender_state before = c->state;
-    ZKL__ENSURE(states[c->state].next & S(state));
-    zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
+    const uint32_t now = S(state), was = S(before);
+    ZKL__ENSURE(states[before].next & now);
+    zkl__core_trace(core, c, "%s -> %s: %s", states[before].name, states[state].name, why);
     c->state = state;
+    zkl__stats_move(c, before);
     if (state != ZKL__WATCHING) {
         inspection_drop(c);
     }
-    linger_moved(c, before);
+    /* What it is to a lock that lingers. */
+    if (c->linger.in_line && state != ZKL__NEW) {
+        take_out_of_line(c);
+    }
+    if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
+        move_linger(c, ZKL__LINGER_OFF, states[state].name);
+    }
+    if (before == ZKL__NEW && is_queued(c) && q->keeper) {
+        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
+    }
+    if (c != q->keeper && (state == ZKL__WATCHING || !is_queued(c))) {
+        wake_keeper(q);
+    }
+    /* What it is to its session. */
+    if (now & FIRST && !(was & FIRST)) {
+        if (!core->holders.first) {
+            core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+        }
+        zkl__list_append(&core->holders, &c->holding);
+    } else if (was & FIRST && !(now & FIRST)) {
+        zkl__list_remove(&core->holders, &c->holding);
+    }
+    if (state == ZKL__PROVING) {
+        zkl__list_append(&core->provers, &c->proving);
+    } else if (before == ZKL__PROVING) {
+        zkl__list_remove(&core->provers, &c->proving);
+    }
+    core->held += (now & KEEPS ? 1u : 0u) - (was & KEEPS ? 1u : 0u);
+    if ((now | was) & S(ZKL__HELD)) {
+        core->granted += state == ZKL__HELD ? 1 : -1u;
+        core->warned -= c->jeopardy_notified;
+        c->jeopardy_notified = false;
+    }
     /* What each state says about our node. */
-    const uint32_t now = S(state), without = S(ZKL__NEW) | S(ZKL__ENDED);
+    const uint32_t without = S(ZKL__NEW) | S(ZKL__ENDED);
     ZKL__ENSURE(!(
         now & (zkl__node_known(&c->node) ? without : FIRST | S(ZKL__LISTING) | S(ZKL__WATCHING))));
     ZKL__ENSURE(!zkl__node_unsure(&c->node) || !(now & (without | FIRST)));
@@ -77,9 +181,8 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
 /* The one outcome of this step. */
 static void report(struct zkl__contender *c, enum zkl__outcome_kind kind, int code, const char *why)
 {
-    ZKL__ENSURE(!c->out->has_outcome);
-    c->out->has_outcome = true;
-    c->out->outcome = (struct zkl__outcome){
+    ZKL__ENSURE(!c->out->why);
+    *c->out = (struct zkl__outcome){
         .kind = kind, .code = code, .why = why, .path = c->config.path, .now = c->core->now};
 }
 
@@ -95,7 +198,7 @@ static void contender_retry_later(struct zkl__contender *c)
 static void contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
     const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT,
-                                       .unsent = op.watch ? c->out->code : ZKL_OK};
+                                       .unsent = op.watch ? c->watch_code : ZKL_OK};
     ZKL__ENSURE(!zkl__under_way(c, role));
     c->under_way |= UNDER_WAY(role);
     if (refusal.unsent != ZKL_OK) {
@@ -116,7 +219,7 @@ static void contender_watch(struct zkl__contender *c, enum zkl__watched watched)
     bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
     int code = zkl__watch_add(c->core, &c->watches[watched], half);
     if (watched != ZKL__WATCHED_LINGER) { /* that one nobody misses */
-        c->out->code = code;
+        c->watch_code = code;
     }
 }
 
@@ -303,7 +406,7 @@ static void contender_fail_by_reply(struct zkl__contender *c)
                   : "too many watches in this session";
     }
     contender_fail(c, code, why);
-    c->out->outcome.zk_code = reply->zk_code;
+    c->out->zk_code = reply->zk_code;
 }
 
 /* No conflicting contender precedes this one: it waits for what else a grant needs
@@ -508,18 +611,6 @@ static bool list_pass_over(struct zkl__contender *c, const char *name, const str
         return true;
     }
     return zkl__names_put(&c->peer.queue->forged, name, since);
-}
-
-/* --- life ------------------------------------------------------------------------------------ */
-
-/* Ends the inspection: no further batch of it is requested. */
-static void inspection_drop(struct zkl__contender *c)
-{
-    zkl__free(c->heap, c->suspicion.inspection);
-    c->suspicion.inspection = NULL;
-    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-        c->suspicion.state = ZKL__SUSPICION_NONE;
-    }
 }
 
 /* --- whether there is one -------------------------------------------------------------------- */
@@ -1057,7 +1148,7 @@ static void directory_on_reply(struct zkl__contender *c)
     if (rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(c->make_path)) {
             contender_fail(c, ZKL_ENOENT, "the chroot of the connect string does not exist");
-            c->out->outcome.zk_code = c->event->reply->zk_code;
+            c->out->zk_code = c->event->reply->zk_code;
         }
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(c->make_path, c->config.path)) {
@@ -1141,7 +1232,7 @@ static void node_on_stat(struct zkl__contender *c)
         contender_fail(
             c, ZKL_EAUTH,
             "its access list hides our own znode from us, and so the token: let us read it");
-        c->out->outcome.zk_code = reply->zk_code;
+        c->out->zk_code = reply->zk_code;
     } else {
         contender_fail_by_reply(c);
     }
@@ -1442,10 +1533,10 @@ static void notify_granted(struct zkl__contender *c)
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
     c->grant.hold_until = c->config.max_hold > 0 ? c->core->now + c->config.max_hold : INT64_MAX;
     report(c, ZKL__GRANTED, ZKL_OK, "granted");
-    c->out->outcome.token = c->node.czxid;
-    c->out->outcome.serial = ++c->linger.serial;
-    c->out->outcome.contender = c->multi ? NULL : c;
-    c->out->outcome.unclean = c->mark.state == ZKL__MARK_UNCLEAN;
+    c->out->token = c->node.czxid;
+    c->out->serial = ++c->linger.serial;
+    c->out->contender = c->multi ? NULL : c;
+    c->out->unclean = c->mark.state == ZKL__MARK_UNCLEAN;
 }
 
 static void grant(struct zkl__contender *c)
@@ -1517,52 +1608,6 @@ static int64_t grant_wake(const struct zkl__contender *c)
  * contenders of this session wait in line, and none of these is granted until a list, sent behind
  * the last of these deletes, shows the keeper's znode alone. Then the lock is armed. */
 
-/* --- states ---------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    uint32_t next;
-} linger_states[] = {
-    [ZKL__LINGER_OFF] = {"bare",
-                         S(ZKL__LINGER_GATHERING) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_GATHERING] = {"gathering",
-                               S(ZKL__LINGER_OFF) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_ARMED] = {"armed", S(ZKL__LINGER_OFF) | S(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_YIELDING] = {"yielding", S(ZKL__LINGER_OFF)},
-};
-
-static bool is_keeper(const struct zkl__contender *c)
-{
-    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
-}
-
-static void take_out_of_line(struct zkl__contender *c)
-{
-    c->linger.in_line = false;
-    zkl__list_remove(&c->peer.queue->line, &c->linger.link);
-}
-
-static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
-{
-    ZKL__ENSURE(linger_states[c->linger.state].next & S(state));
-    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", linger_states[c->linger.state].name,
-                    linger_states[state].name, why);
-    c->linger.state = state;
-    if (is_keeper(c)) {
-        c->peer.queue->keeper = c;
-    } else if (c->peer.queue->keeper == c) {
-        c->peer.queue->keeper = NULL;
-        /* Its line queues on the servers, in the order of the line: mail is read in the order in
-         * which it is posted. */
-        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->peer.queue->line, linger.link) {
-            take_out_of_line(next);
-            zkl__contender_post(next, ZKL__CE_LOOK);
-        }
-    }
-}
-
-/* --- moves of its contender ------------------------------------------------------------------- */
-
 /* Another contender of this session in the queue is so. */
 static bool any_other(const struct zkl__contender *c,
                       bool (*is_so)(const struct zkl__contender *other))
@@ -1573,37 +1618,6 @@ static bool any_other(const struct zkl__contender *c,
         }
     }
     return false;
-}
-
-/* Its znode is in the queue, or its create was sent, and it still waits or holds. */
-static bool is_queued(const struct zkl__contender *c)
-{
-    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
-}
-
-/* What the keeper waits for may have changed. */
-static void wake_keeper(struct zkl__peer_queue *q)
-{
-    if (q->keeper && q->keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(q->keeper, ZKL__CE_TIME);
-    }
-}
-
-static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
-{
-    struct zkl__peer_queue *q = c->peer.queue;
-    if (c->linger.in_line && c->state != ZKL__NEW) {
-        take_out_of_line(c);
-    }
-    if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
-        move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
-    }
-    if (before == ZKL__NEW && is_queued(c) && q->keeper) {
-        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
-    }
-    if (c != q->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
-        wake_keeper(q);
-    }
 }
 
 /* --- before a create is sent ------------------------------------------------------------------ */
@@ -2181,6 +2195,7 @@ static void read_event(struct zkl__contender *c)
     case ZKL__CE_START:
         ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
         c->started = true;
+        zkl__stats_move(c, ZKL__NEW);
         new_attempt(c);
         break;
     case ZKL__CE_REPLY:
@@ -2358,45 +2373,16 @@ void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__o
     }
 }
 
-/* What its new state is to its session. */
-static void update_session_lists(struct zkl__contender *c, enum zkl__contender_state before)
-{
-    struct zkl__core *core = c->core;
-    const uint32_t now = S(c->state), was = S(before), changed = now ^ was;
-    if (!(changed & FIRST)) {
-        return;
-    }
-    if (!(was & FIRST)) {
-        if (!core->holders.first) {
-            core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-        }
-        zkl__list_append(&core->holders, &c->holding);
-    } else if (!(now & FIRST)) {
-        zkl__list_remove(&core->holders, &c->holding);
-    }
-    if (now == S(ZKL__PROVING)) {
-        zkl__list_append(&core->provers, &c->proving);
-    } else if (was == S(ZKL__PROVING)) {
-        zkl__list_remove(&core->provers, &c->proving);
-    }
-    core->held += (now & KEEPS ? 1u : 0u) - (was & KEEPS ? 1u : 0u);
-    if (changed & S(ZKL__HELD)) {
-        core->granted += now == S(ZKL__HELD) ? 1 : -1u;
-        core->warned -= c->jeopardy_notified;
-        c->jeopardy_notified = false;
-    }
-}
-
 static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail *event)
 {
     struct zkl__core *core = c->core;
-    struct zkl__contender_actions out;
-    enum zkl__contender_state first = c->state, before;
+    struct zkl__outcome out;
+    enum zkl__contender_state before;
     ZKL__ENSURE(!c->event);
     c->event = event;
     c->out = &out;
-    out.code = ZKL_OK;
-    out.has_outcome = false;
+    c->watch_code = ZKL_OK;
+    out.why = NULL;
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
         before = c->state;
@@ -2411,13 +2397,11 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
         }
         zkl__watch_remove(core, &c->watches[ZKL__WATCHED_LINGER]);
     }
-    zkl__stats_step(&core->stats, c, first);
     c->event = NULL;
     c->out = NULL;
-    update_session_lists(c, first);
     zkl__peers_stepped(c);
-    if (out.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
-        zkl__owner_notify(&c->config, &out.outcome);
+    if (out.why) { /* behind what was sent: whoever wakes up finds it done */
+        zkl__owner_notify(&c->config, &out);
     }
 }
 

@@ -273,14 +273,6 @@ enum zkl__watched {
     ZKL__WATCHED
 };
 
-/* What comes of a step of a contender. */
-struct zkl__contender_actions {
-    int code; /* why the watch of the request that is sent next could not be set; ZKL_OK: it could
-               */
-    bool has_outcome;
-    struct zkl__outcome outcome;
-};
-
 struct zkl__contender {
     struct zkl__machine machine;         /* first */
     struct zkl__contender_config config; /* path and metadata are copies */
@@ -288,9 +280,11 @@ struct zkl__contender {
     struct zkl__core *core;
     unsigned number; /* of the session's contenders: for traces */
     enum zkl__contender_state state;
-    /* The step that it is in: what has come, and what it wants. NULL outside. */
+    /* The step that it is in: what has come, and what comes of it. NULL outside. */
     const struct zkl__mail *event;
-    struct zkl__contender_actions *out;
+    struct zkl__outcome *out; /* its why is NULL: none yet */
+    int watch_code; /* why the watch of the request that is sent next could not be set; ZKL_OK: it
+                       could */
 
     struct zkl__watch watches[ZKL__WATCHED]; /* the paths of the first two are its own */
     struct zkl__node node;
@@ -675,9 +669,8 @@ void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap);
 struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
                                         const char *path);
 
-/* A contender is at the end of a step. before: the state in which it began. */
-void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender,
-                     enum zkl__contender_state before);
+/* A contender has moved, or (NEW, and before, too) is started. */
+void zkl__stats_move(struct zkl__contender *contender, enum zkl__contender_state before);
 void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 
 /* === the semaphore =========================================================================== */

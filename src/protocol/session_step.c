@@ -117,24 +117,24 @@ static void count_slack(struct zkl__stats *stats, int64_t left)
 static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
                   enum zkl__contender_state before, int64_t lasted)
 {
-    bool started = c->event->kind == ZKL__CE_START;
+    bool started = c->state == ZKL__NEW && before == ZKL__NEW;
     bool lost = c->state == ZKL__LOST;
     counts->waits += started;
     counts->waiting += started;
     counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
-    if (c->out->has_outcome && c->out->outcome.kind == ZKL__GRANTED) {
+    if (c->state == ZKL__HELD) {
         counts->grants++;
         counts->waiting--;
         counts->held++;
         counts->wait_us += microseconds(lasted);
-    } else if (before == ZKL__HELD && c->state != ZKL__HELD) {
+    } else if (before == ZKL__HELD) {
         counts->losses += lost;
         counts->releases += !lost;
         counts->held--;
         counts->hold_us += microseconds(lasted);
-    } else if (c->out->has_outcome && c->out->outcome.kind == ZKL__FAILED) {
+    } else if (c->state == ZKL__REMOVING && c->out->why && c->out->kind == ZKL__FAILED) {
         counts->waiting--;
-        switch (c->out->outcome.code) {
+        switch (c->out->code) {
         case ZKL_ETIMEOUT:
             counts->timeouts++;
             break;
@@ -151,22 +151,19 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
     }
 }
 
-void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
-                     enum zkl__contender_state before)
+void zkl__stats_move(struct zkl__contender *c, enum zkl__contender_state before)
 {
+    struct zkl__stats *stats = &c->core->stats;
     int64_t now = c->core->now, lasted = now - c->since;
-    bool started = c->event->kind == ZKL__CE_START;
-    if (started || c->state != before || c->out->has_outcome) {
-        count(&stats->all.contenders, c, before, lasted);
-        count(&c->path_stats->counts, c, before, lasted);
-    }
-    if (started) {
-        c->since = now;
-    } else if (before != ZKL__HELD && c->state == ZKL__HELD) {
+    count(&stats->all.contenders, c, before, lasted);
+    count(&c->path_stats->counts, c, before, lasted);
+    if (c->state == ZKL__HELD) {
         zkl__histogram_add(&stats->all.wait, lasted);
         c->since = now;
-    } else if (before == ZKL__HELD && c->state != ZKL__HELD) {
+    } else if (before == ZKL__HELD) {
         zkl__histogram_add(&stats->all.hold, lasted);
+    } else if (c->state == ZKL__NEW && before == ZKL__NEW) {
+        c->since = now;
     }
 }
 
