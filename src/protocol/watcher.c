@@ -211,8 +211,8 @@ static void check_member(const struct zkl__membership *m)
 {
     ZKL__ENSURE(!m->wanted || m->step != ZKL__MEMBER_SETTLED || m->node == ZKL__MEMBER_STANDS ||
                 m->node == ZKL__MEMBER_DELETING);
-    ZKL__ENSURE((m->node == ZKL__MEMBER_DELETING) == (m->doing == ZKL__MEMBER_REMOVING));
-    ZKL__ENSURE(m->node != ZKL__MEMBER_ASKED || m->doing == ZKL__MEMBER_CREATING);
+    ZKL__ENSURE((m->node == ZKL__MEMBER_DELETING) == (m->doing == ZKL__OP_DELETE));
+    ZKL__ENSURE(m->node != ZKL__MEMBER_ASKED || m->doing == ZKL__OP_CREATE);
     ZKL__ENSURE(m->wanted || !m->joined);
 }
 
@@ -244,10 +244,9 @@ void zkl__membership_leave(struct zkl__membership *m)
 
 /* --- what is sent ---------------------------------------------------------------------------- */
 
-static bool send_as(struct zkl__membership *m, enum zkl__member_doing doing, struct zkl__op *out,
-                    struct zkl__op op)
+static bool send_op(struct zkl__membership *m, struct zkl__op *out, struct zkl__op op)
 {
-    m->doing = doing;
+    m->doing = op.kind;
     *out = op;
     out->dir = op.dir ? op.dir : m->path;
     out->version = op.kind == ZKL__OP_CHECK ? -1 : m->version;
@@ -257,7 +256,7 @@ static bool send_as(struct zkl__membership *m, enum zkl__member_doing doing, str
 static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    m->doing = ZKL__MEMBER_IDLE;
+    m->doing = ZKL__OP_NONE;
     /* No answer: done or not, and if it was, the name is free for anybody. */
     if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
         move_node(m, ZKL__MEMBER_UNSURE);
@@ -268,13 +267,11 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
         switch (m->node) {
         case ZKL__MEMBER_STANDS:
             move_node(m, ZKL__MEMBER_DELETING);
-            return send_as(m, ZKL__MEMBER_REMOVING, op,
-                           (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
+            return send_op(m, op, (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
         case ZKL__MEMBER_UNSURE:
-            return send_as(m, ZKL__MEMBER_SYNC_POINT, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
+            return send_op(m, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
         case ZKL__MEMBER_SYNCED:
-            return send_as(m, ZKL__MEMBER_LAST_LOOK, op,
-                           (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
+            return send_op(m, op, (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
         default:
             return false;
         }
@@ -290,7 +287,7 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
             return false;
         }
         move_node(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
-        return send_as(m, ZKL__MEMBER_CREATING, op,
+        return send_op(m, op,
                        (struct zkl__op){.kind = ZKL__OP_CREATE,
                                         .name = m->id,
                                         .data = m->data,
@@ -298,7 +295,7 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
                                         .mode = ZKL__EPHEMERAL,
                                         .acl = m->acl});
     case ZKL__MEMBER_MAKE:
-        return send_as(m, ZKL__MEMBER_MAKING, op,
+        return send_op(m, op,
                        (struct zkl__op){.kind = ZKL__OP_CREATE,
                                         .dir = m->make_path,
                                         .mode = ZKL__CONTAINER,
@@ -306,8 +303,8 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
     case ZKL__MEMBER_SETTLED:
         if (m->stale) {
             m->step = ZKL__MEMBER_LOOK; /* whatever comes of it */
-            return send_as(
-                m, ZKL__MEMBER_WRITING, op,
+            return send_op(
+                m, op,
                 (struct zkl__op){
                     .kind = ZKL__OP_SET, .name = m->id, .data = m->data, .size = strlen(m->data)});
         }
@@ -315,8 +312,8 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
     default:
         break;
     }
-    return looks && send_as(m, ZKL__MEMBER_LOOKING, op,
-                            (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
+    return looks &&
+           send_op(m, op, (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
 }
 
 /* --- what the answers mean ------------------------------------------------------------------- */
@@ -396,17 +393,16 @@ static void on_member_look(struct zkl__membership *m, const struct zkl__reply *r
 static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    enum zkl__member_doing doing = m->doing;
+    enum zkl__op_kind doing = m->doing;
     bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
     bool differs = reply->rc == ZKL__RC_BADVERSION;
     bool ours = done && zkl__is_own(&reply->stat, watcher->core->session_id);
-    m->doing = ZKL__MEMBER_IDLE;
+    m->doing = ZKL__OP_NONE;
     switch (doing) {
-    case ZKL__MEMBER_CREATING:
-        on_member_created(m, reply);
-        break;
-    case ZKL__MEMBER_MAKING:
-        if (missing && !zkl__path_shorten(m->make_path)) {
+    case ZKL__OP_CREATE:
+        if (m->node != ZKL__MEMBER_NONE) { /* else the directory's */
+            on_member_created(m, reply);
+        } else if (missing && !zkl__path_shorten(m->make_path)) {
             refuse_member(m, ZKL_ENOENT, reply->zk_code,
                           "the chroot of the connect string does not exist");
         } else if (!missing && !done && reply->rc != ZKL__RC_NODEEXISTS) {
@@ -415,18 +411,18 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
             m->step = ZKL__MEMBER_CREATE;
         }
         break;
-    case ZKL__MEMBER_LOOKING:
+    case ZKL__OP_GET:
         on_member_look(m, reply, ours);
         break;
-    case ZKL__MEMBER_WRITING:
+    case ZKL__OP_SET:
         if (!done && !missing && !differs) { /* changed by others: looked at next */
             refuse_member_by_reply(m, reply);
         }
         break;
-    case ZKL__MEMBER_SYNC_POINT:
+    case ZKL__OP_CHECK:
         move_node(m, ZKL__MEMBER_SYNCED);
         break;
-    case ZKL__MEMBER_LAST_LOOK:
+    case ZKL__OP_EXISTS:
         /* Behind the barrier: what is not there now will not come. */
         if (done || missing) {
             move_node(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
@@ -436,7 +432,7 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
             retry_later(watcher);
         }
         break;
-    case ZKL__MEMBER_REMOVING:
+    case ZKL__OP_DELETE:
         /* What has our name now may be somebody else's, and names are all that a delete knows.
          * ZooKeeper has no check of an owner, so when the version differs: a committed write,
          * behind which no earlier delete of ours comes any more (a server answers reads behind what
@@ -465,7 +461,7 @@ static void on_member_change(struct zkl__watcher *watcher, bool session_over)
     struct zkl__membership *m = (struct zkl__membership *)watcher;
     if (session_over) {
         m->node = ZKL__MEMBER_NONE;
-        m->doing = ZKL__MEMBER_IDLE;
+        m->doing = ZKL__OP_NONE;
     }
     m->step = session_over ? ZKL__MEMBER_CREATE : ZKL__MEMBER_LOOK;
     m->changed = !session_over;

@@ -99,17 +99,10 @@ struct zkl__membership {
     bool changed;    /* what was watched did, and was not looked at since */
     enum zkl__member_step step;
     enum zkl__member_node node;
-    enum zkl__member_doing {
-        ZKL__MEMBER_IDLE,
-        ZKL__MEMBER_CREATING,
-        ZKL__MEMBER_MAKING,
-        ZKL__MEMBER_LOOKING,
-        ZKL__MEMBER_WRITING,
-        ZKL__MEMBER_SYNC_POINT, /* leaving, and a create of ours may yet come: nothing does behind a
-                                committed write */
-        ZKL__MEMBER_LAST_LOOK,  /* behind that */
-        ZKL__MEMBER_REMOVING
-    } doing;         /* what the operation under way is for */
+    /* The operation under way. A create while nothing of ours can come is the directory's. Leaving,
+     * while a create of ours may yet come: a check, behind which nothing does, for it is a
+     * committed write, and an exists behind that. */
+    enum zkl__op_kind doing;
     int32_t version; /* of the node, when it was known to be ours */
     int code;        /* why the servers refused a join or an update; ZKL_OK: they did not */
     int zk_code;
