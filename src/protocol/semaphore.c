@@ -213,12 +213,7 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
     stop_waiting(s);
     s->deadline = max_hold > 0 ? s->core->now + max_hold : INT64_MAX;
     notify_owner(s, ZKL__GRANTED, "granted");
-    /* Its leases may have been notified before it was granted. */
-    s->jeopardy = false;
-    for (int i = 0; i < s->config.count; i++) {
-        const struct zkl__contender *lease = s->permits[i].contender;
-        s->jeopardy = s->jeopardy || (lease && lease->jeopardy_notified);
-    }
+    s->jeopardy = s->core->jeopardy; /* then its leases were notified before it was granted */
     if (s->jeopardy) {
         notify_owner(s, ZKL__JEOPARDY, "little of the lease was left at the grant");
     }
