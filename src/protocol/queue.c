@@ -57,7 +57,7 @@ const char *zkl__list_user(const struct zkl__reply *list)
     unsigned seen = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        for (int j = 0; (name[0] == 'l' || name[0] == 'm' || name[0] == 'p') && j < 4; j++) {
+        for (int j = 0; name[0] >= 'l' && j < 4; j++) { /* contenders' names begin before that */
             seen |= strcmp(name, directories[j]) == 0 ? 1u << j : 0;
         }
     }
