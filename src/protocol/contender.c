@@ -2430,8 +2430,8 @@ static void update_timer_and_end(struct zkl__contender *c)
     ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
     ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
     ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
-    if (c->multi) {
-        zkl__multi_post(c->multi);
+    if (c->multi) { /* which acts when all members with mail were stepped */
+        zkl__core_post(&c->multi->machine);
     }
     /* Its memory stays until no operation of its own is without a reply. */
     if (c->state == ZKL__ENDED && !c->machine.pending.first && !c->peer.list) {

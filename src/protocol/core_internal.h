@@ -496,9 +496,8 @@ struct zkl__multi {
     struct zkl__machine machine; /* first. Its step follows those of its members */
     struct zkl__core *core;
     struct zkl__contender_config config; /* notify and owner: the owner's, until its last word */
-    size_t count, refs;                  /* refs: the owner until its last word, members not freed,
-                                            the core while it is ready */
-    struct zkl__list members;            /* that are not freed */
+    size_t count;
+    struct zkl__list members; /* that are not freed */
 
     /* the transaction */
     struct zkl__request request;
@@ -524,12 +523,8 @@ struct zkl__multi {
 
 /* True: the operation waits here, and the multi-contender will send or refuse it. */
 bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role);
-/* A member was stepped. The multi-contender acts when all members with mail were stepped. */
-void zkl__multi_post(struct zkl__multi *multi);
 /* The member is freed. */
 void zkl__multi_leave(struct zkl__contender *c);
-/* The core is freed before the owner had its last outcome: there will be none. */
-void zkl__multi_disown(struct zkl__multi *multi);
 
 /* === operations under way ===================================================================== */
 

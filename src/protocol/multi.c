@@ -14,18 +14,16 @@
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void multi_unref(struct zkl__multi *multi)
+static void free_multi(struct zkl__machine *machine)
 {
-    if (--multi->refs == 0) {
-        zkl__free(&multi->core->config.heap, multi);
-    }
+    zkl__free(&machine->core->config.heap, machine);
 }
 
-void zkl__multi_disown(struct zkl__multi *multi)
+/* Its owner has had the last word, and no member is left. */
+static void bury_if_unused(struct zkl__multi *multi)
 {
-    if (multi->config.notify) {
-        multi->config.notify = NULL;
-        multi_unref(multi);
+    if (!multi->config.notify && !multi->members.first) {
+        zkl__core_bury(&multi->machine);
     }
 }
 
@@ -33,7 +31,7 @@ void zkl__multi_leave(struct zkl__contender *c)
 {
     if (c->multi) {
         zkl__list_remove(&c->multi->members, &c->in_multi);
-        multi_unref(c->multi);
+        bury_if_unused(c->multi);
         c->multi = NULL;
     }
 }
@@ -65,7 +63,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__multi *multi = owner;
     struct zkl__outcome own = *outcome;
-    bool jeopardy = outcome->kind == ZKL__JEOPARDY, owned = multi->config.notify, news = true;
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY, news = true;
     switch (outcome->kind) {
     case ZKL__GRANTED:
         news = ++multi->granted == multi->count;
@@ -92,9 +90,6 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     }
     if (news) {
         zkl__owner_notify(&multi->config, &own);
-    }
-    if (owned && !multi->config.notify) {
-        multi_unref(multi); /* not the last reference: the member that reports has one */
     }
 }
 
@@ -139,7 +134,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         }
         zkl__contender_post_reply(c, role, mine);
     }
-    zkl__multi_post(multi);
+    zkl__core_post(&multi->machine);
 }
 
 /* One transaction for all members that want this request, then their lists, which come behind it.
@@ -193,12 +188,6 @@ static bool look_again(struct zkl__multi *multi)
     return old;
 }
 
-void zkl__multi_post(struct zkl__multi *multi)
-{
-    multi->refs += !multi->machine.ready;
-    zkl__core_post(&multi->machine);
-}
-
 /* To its members. */
 static void on_order(struct zkl__machine *machine, const struct zkl__event *order)
 {
@@ -210,7 +199,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     }
     if (releases) {
         multi->gathering = multi->under_way == ZKL__ROLE_NONE;
-        zkl__multi_post(multi);
+        zkl__core_post(machine);
     }
     ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
         if (!releases || c->state == ZKL__HELD || c->state == ZKL__LOST) {
@@ -218,7 +207,8 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         }
     }
     if (ends) {
-        zkl__multi_disown(multi);
+        multi->config.notify = NULL;
+        bury_if_unused(multi);
     }
 }
 
@@ -274,11 +264,13 @@ static void step_multi(struct zkl__machine *machine)
             zkl__contender_post(c, ZKL__CE_LOOK);
         }
     }
-    multi_unref(multi);
 }
 
-static const struct zkl__machine_ops multi_ops = {
-    .rank = ZKL__RANK_LATER, .step = step_multi, .holds = holds_all, .order = on_order};
+static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER,
+                                                  .step = step_multi,
+                                                  .holds = holds_all,
+                                                  .order = on_order,
+                                                  .free = free_multi};
 
 struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
@@ -294,7 +286,6 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
     multi->core = core;
     multi->config = *config;
     multi->count = count;
-    multi->refs = 1;
     multi->request = (struct zkl__request){.done = on_done, .owner = multi};
     multi->parts = (struct zkl__op *)&multi->dealt[count];
     struct zkl__contender_config member = *config;
@@ -311,7 +302,6 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
         c->multi = multi;
         c->member = (unsigned)i;
         zkl__list_append(&multi->members, &c->in_multi);
-        multi->refs++;
     }
     return multi;
 }

@@ -930,6 +930,15 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
+static void free_ended(struct zkl__core *core)
+{
+    struct zkl__machine *machine;
+    while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
+        ZKL__ENSURE(!machine->pending.first);
+        machine->ops->free(machine);
+    }
+}
+
 void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 {
     ZKL__ENSURE(!core->stepping); /* nobody enters the core from what it calls */
@@ -959,11 +968,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     end_lapsed_leases(core);
     drain(core);
-    struct zkl__machine *machine;
-    while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
-        ZKL__ENSURE(!machine->pending.first);
-        machine->ops->free(machine);
-    }
+    free_ended(core);
     core->stepping = false;
 }
 
@@ -1003,7 +1008,7 @@ void zkl__core_free(struct zkl__core *core)
     ZKL__EACH (struct zkl__contender, c, &core->machines[ZKL__RANK_FIRST], machine.in_session) {
         zkl__peers_unfollow(c);
         if (c->multi) {
-            zkl__multi_disown(c->multi);
+            c->multi->config.notify = NULL;
         }
     }
     for (enum zkl__rank rank = ZKL__RANK_FIRST; rank < ZKL__RANK_ENDED; rank++) {
@@ -1013,6 +1018,7 @@ void zkl__core_free(struct zkl__core *core)
             }
         }
     }
+    free_ended(core); /* multi-contenders, behind their members */
     drop_all(&heap, &core->sent);
     drop_all(&heap, &core->waiting);
     zkl__map_deinit(&core->watches);
