@@ -12,6 +12,10 @@
 
 const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 
+/* A line for the trace or, by its level, for an operator. */
+#define say(c, level, ...) \
+    zkl__core_say((c)->core, level, (c)->config.path, (c)->number, __VA_ARGS__)
+
 /* --- states ---------------------------------------------------------------------------------- */
 
 #define S(state) (1u << (state))
@@ -88,8 +92,8 @@ static void take_out_of_line(struct zkl__contender *c)
 static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     ZKL__ENSURE(linger_states[c->linger.state].next & S(state));
-    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", linger_states[c->linger.state].name,
-                    linger_states[state].name, why);
+    say(c, ZKL_LOG_DEBUG, "linger: %s -> %s: %s", linger_states[c->linger.state].name,
+        linger_states[state].name, why);
     c->linger.state = state;
     if (is_keeper(c)) {
         c->peer.queue->keeper = c;
@@ -128,7 +132,7 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
     enum zkl__contender_state before = c->state;
     const uint32_t now = S(state), was = S(before);
     ZKL__ENSURE(states[before].next & now);
-    zkl__core_trace(core, c, "%s -> %s: %s", states[before].name, states[state].name, why);
+    say(c, ZKL_LOG_DEBUG, "%s -> %s: %s", states[before].name, states[state].name, why);
     c->state = state;
     zkl__stats_move(c, before);
     if (state != ZKL__WATCHING) {
@@ -537,8 +541,8 @@ static void mark_on_read(struct zkl__contender *c)
     } else {
         c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
         c->mark.until = c->core->now + c->config.delay;
-        zkl__core_trace(c->core, c, "first, behind one that did not release%s",
-                        delays ? ": it waits" : "");
+        say(c, ZKL_LOG_DEBUG, "first, behind one that did not release%s",
+            delays ? ": it waits" : "");
     }
 }
 
@@ -566,10 +570,10 @@ static bool mark_refused(struct zkl__contender *c, const struct zkl__reply *repl
     }
     if (rc == ZKL__RC_NOAUTH && !c->path_stats->warned_of_write) {
         c->path_stats->warned_of_write = true;
-        zkl__core_warn(c->core, c,
-                       "a release could not write its mark into the directory, and looks like a "
-                       "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
-                       "directory to those who contend there (setAcl)");
+        say(c, ZKL_LOG_WARN,
+            "a release could not write its mark into the directory, and looks like a "
+            "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
+            "directory to those who contend there (setAcl)");
     }
     c->mark.state = ZKL__MARK_UNKNOWN;
     return true;
@@ -1093,14 +1097,13 @@ static void node_on_create(struct zkl__contender *c)
         zkl__name_copy(c->node.name, reply->name);
         c->node.czxid = reply->stat.czxid;
         c->retry.pause = 0;
-        zkl__core_trace(c->core, c, "our node is %s", c->node.name);
+        say(c, ZKL_LOG_DEBUG, "our node is %s", c->node.name);
     } else if (reply->rc == ZKL__RC_OK) {
         node_doubt(&c->node); /* whether there is one, the list shows */
-        zkl__core_trace(c->core, c,
-                        "the create's reply names no node of ours: its fate is unknown");
+        say(c, ZKL_LOG_DEBUG, "the create's reply names no node of ours: its fate is unknown");
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         node_doubt(&c->node);
-        zkl__core_trace(c->core, c, "fate of the create unknown");
+        say(c, ZKL_LOG_DEBUG, "fate of the create unknown");
     } else if (reply->rc == ZKL__RC_NONODE && zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_KNOWN; /* no directory: no earlier copy in it either */
     }
@@ -1379,8 +1382,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
                                        go round */
             c->own.guard_at = INT64_MAX;
         }
-        zkl__core_trace(
-            c->core, c,
+        say(c, ZKL_LOG_DEBUG,
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else {
@@ -1466,12 +1468,12 @@ static void cleanup_on_reply(struct zkl__contender *c)
             contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
         } else if (!unsure && !c->path_stats->warned_of_delete) {
             c->path_stats->warned_of_delete = true;
-            zkl__core_warn(c->core, c,
-                           "DELETE on the directory is missing: our znode %s cannot be removed, "
-                           "and keeps its place until "
-                           "the session ends. Give DELETE on the directory to those who contend "
-                           "there (setAcl)",
-                           c->node.name);
+            say(c, ZKL_LOG_WARN,
+                "DELETE on the directory is missing: our znode %s cannot be removed, "
+                "and keeps its place until "
+                "the session ends. Give DELETE on the directory to those who contend "
+                "there (setAcl)",
+                c->node.name);
         }
     }
 }
@@ -1651,7 +1653,7 @@ static bool linger_waits(struct zkl__contender *c)
     if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
         return false; /* a list of its own shows whether somebody is before it */
     }
-    zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
+    say(c, ZKL_LOG_DEBUG, "waits in line for #%u", keeper->number);
     c->linger.in_line = true;
     zkl__list_append(&q->line, &c->linger.link);
     wake_keeper(q);
@@ -1997,12 +1999,12 @@ static void node_on_check(struct zkl__contender *c)
     if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
         !replacing && !c->path_stats->warned_of_read) {
         c->path_stats->warned_of_read = true;
-        zkl__core_warn(c->core, c,
-                       "READ on our own znode %s is missing: the lock is held, but a removal by "
-                       "hand is noticed late, "
-                       "and nobody sees who holds. Let the access list of what is created "
-                       "(zkl_acl) give READ to us",
-                       c->node.name);
+        say(c, ZKL_LOG_WARN,
+            "READ on our own znode %s is missing: the lock is held, but a removal by "
+            "hand is noticed late, "
+            "and nobody sees who holds. Let the access list of what is created "
+            "(zkl_acl) give READ to us",
+            c->node.name);
     }
     if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
         if (zkl__contender_is_first(c)) {
@@ -2353,7 +2355,7 @@ static void read_event(struct zkl__contender *c)
         c->replacement.state = ZKL__REPLACING;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
         make_name(c, name);
-        zkl__core_trace(c->core, c, "downgrades to %s", name);
+        say(c, ZKL_LOG_DEBUG, "downgrades to %s", name);
         break;
     case ZKL__CE_LOOK: /* always comes to another event */
         break;
@@ -2442,11 +2444,14 @@ static void update_timer_and_end(struct zkl__contender *c)
 static void read_mail(struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    struct zkl__peer_facts facts;
-    bool followed = zkl__peers_note_facts(c, &facts);
+    char node[ZKL__NAME_MAX];
+    bool followed = c->peer.followers.first, leaving = followed && zkl__peers_leaving(c);
     struct zkl__mail mail = c->mail;
     struct zkl__reply ended;
     c->mail = (struct zkl__mail){0};
+    if (followed) {
+        zkl__name_copy(node, c->node.name);
+    }
     while (mail.kinds) {
         mail.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail.kinds);
         bool replied = mail.kind == ZKL__CE_REPLY;
@@ -2473,7 +2478,7 @@ static void read_mail(struct zkl__machine *machine)
         mail.reply = replied ? NULL : mail.reply;
     }
     if (followed) {
-        zkl__peers_notify_changes(c, &facts);
+        zkl__peers_notify_changes(c, node, leaving);
     }
     update_timer_and_end(c);
 }

@@ -221,18 +221,14 @@ bool zkl__core_grants(const struct zkl__core *core);
 int64_t zkl__core_guard_at(struct zkl__core *core);
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
-/* A line for the trace, about a contender, or (NULL) about what path and number say; path NULL: the
- * session. The next three say which. */
-void zkl__core_say(const struct zkl__core *core, zkl_log_level level,
-                   const struct zkl__contender *contender, const char *path, unsigned number,
-                   const char *format, ...) __attribute__((format(printf, 6, 7)));
-#define zkl__core_trace_at(core, path, number, ...) \
-    zkl__core_say(core, ZKL_LOG_DEBUG, NULL, path, number, __VA_ARGS__)
-#define zkl__core_trace(core, contender, ...) \
-    zkl__core_say(core, ZKL_LOG_DEBUG, contender, NULL, 0, __VA_ARGS__)
-/* For an operator, who is to do something about it. */
-#define zkl__core_warn(core, contender, ...) \
-    zkl__core_say(core, ZKL_LOG_WARN, contender, NULL, 0, __VA_ARGS__)
+/* A line about what path and number say; path NULL: the session. */
+void zkl__core_say(const struct zkl__core *core, zkl_log_level level, const char *path,
+                   unsigned number, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* For the trace. */
+#define zkl__core_trace(core, path, number, ...) \
+    zkl__core_say(core, ZKL_LOG_DEBUG, path, number, __VA_ARGS__)
+/* About the session, for an operator, who is to do something about it. */
+#define zkl__core_warn(core, ...) zkl__core_say(core, ZKL_LOG_WARN, NULL, 0, __VA_ARGS__)
 
 /* Breaks of the protocol that must not go on: continuing may mean two holders. */
 #define ZKL__ENSURE(condition) \

@@ -468,14 +468,11 @@ void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *
 void zkl__peers_unfollow(struct zkl__contender *c);
 /* c acted on an event. */
 void zkl__peers_stepped(struct zkl__contender *c);
-/* What the followers of c depend on, noted before c reads its mail: they get mail if it changes. */
-struct zkl__peer_facts {
-    char node[ZKL__NAME_MAX];
-    bool leaving;
-};
-/* False: it has none. */
-bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts);
-void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before);
+/* The delete of its node is on its way. */
+bool zkl__peers_leaving(const struct zkl__contender *c);
+/* c has read its mail: its followers get mail if its znode, or that it is leaving, was another
+ * before. */
+void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool leaving);
 /* c, which follows another, looks at that one: what it comes to. ZKL__CE_LOOK: nothing new. */
 enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *c);
 /* Whether the delete of its znode, sent now, hands over to a follower. */

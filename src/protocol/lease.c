@@ -2,8 +2,6 @@
 
 #include "base.h"
 
-#include <stddef.h>
-
 #define DRIFT 1000 /* clocks drift by less than one in this many */
 #define PERIOD_LEAST INT64_C(1000000)
 

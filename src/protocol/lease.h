@@ -27,9 +27,6 @@
 
 #include <zklock/session.h>
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #define ZKL__LEASE_LINKS 64
 
 enum zkl__proof {

@@ -8,12 +8,6 @@
 
 #include "base.h"
 
-#include <zklock/types.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 enum zkl__op_kind {
     ZKL__OP_NONE,
     ZKL__OP_CREATE,   /* answers name and stat (create2), so the czxid comes for free. As the next

@@ -447,26 +447,15 @@ void zkl__peers_stepped(struct zkl__contender *c)
     }
 }
 
-/* The delete of its node is on its way. */
-static bool leaving(const struct zkl__contender *c)
+bool zkl__peers_leaving(const struct zkl__contender *c)
 {
     return zkl__under_way(c, ZKL__ROLE_DELETE) && !c->mail.unsent[ZKL__ROLE_DELETE];
 }
 
-bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts)
+void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool leaving)
 {
-    if (c->peer.followers.first) {
-        facts->leaving = leaving(c);
-        zkl__name_copy(facts->node, c->node.name);
-    }
-    return c->peer.followers.first;
-}
-
-void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before)
-{
-    bool moved = strcmp(c->node.name, before->node) != 0;
-    bool leaves = leaving(c) && !before->leaving;
-    if (!moved && !leaves) {
+    bool moved = strcmp(c->node.name, node) != 0;
+    if (!moved && (leaving || !zkl__peers_leaving(c))) {
         return;
     }
     ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
@@ -478,7 +467,7 @@ void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_
 bool zkl__peers_delete_waits(const struct zkl__contender *c)
 {
     for (; c->peer.handed && zkl__node_known(&c->peer.follows->node); c = c->peer.follows) {
-        if (!leaving(c->peer.follows)) {
+        if (!zkl__peers_leaving(c->peer.follows)) {
             return true;
         }
     }
@@ -524,14 +513,14 @@ enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
      * lock to wait for the same. One whose delete is under way waits for nothing: those behind it
      * get mail when that delete has its reply, or is sent again after a refusal. */
     ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
-        if (handed && next->peer.handed && !leaving(next)) {
+        if (handed && next->peer.handed && !zkl__peers_leaving(next)) {
             zkl__contender_post(next, ZKL__CE_LOOK);
         }
     }
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&follows->node) || follower->peer.moved) {
         zkl__peers_unfollow(follower);
-    } else if (!leaving(follows) || (follower->core->closing && !handed)) {
+    } else if (!zkl__peers_leaving(follows) || (follower->core->closing && !handed)) {
         return ZKL__CE_LOOK; /* at a close whoever waits gives up */
     } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
                may_hand_over(follows, follower)) {

@@ -81,8 +81,8 @@ static const struct {
 static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, const char *why)
 {
     ZKL__ENSURE(states[s->state].next & (1u << state));
-    zkl__core_trace_at(s->core, s->config.path, s->number, "%s -> %s: %s", states[s->state].name,
-                       states[state].name, why);
+    zkl__core_trace(s->core, s->config.path, s->number, "%s -> %s: %s", states[s->state].name,
+                    states[state].name, why);
     s->state = state;
 }
 
@@ -356,8 +356,8 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
         s->lease_count += is_lease(list->children[i]);
     }
     if (s->limit != ZKL__LIMIT_UNSET) {
-        zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
-                           s->lease_count, s->limit);
+        zkl__core_trace(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
+                        s->lease_count, s->limit);
     }
     if (!ours) {
         queue_again(s);

@@ -9,9 +9,8 @@
 
 /* === what it tells of itself ================================================================== */
 
-void zkl__core_say(const struct zkl__core *core, zkl_log_level level,
-                   const struct zkl__contender *contender, const char *path, unsigned number,
-                   const char *format, ...)
+void zkl__core_say(const struct zkl__core *core, zkl_log_level level, const char *path,
+                   unsigned number, const char *format, ...)
 {
     const struct zkl__port *port = &core->port;
     if (!port->log || level > port->log_level) {
@@ -22,8 +21,7 @@ void zkl__core_say(const struct zkl__core *core, zkl_log_level level,
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    port->log(port->ctx, level, contender ? contender->config.path : path,
-              contender ? contender->number : number, what);
+    port->log(port->ctx, level, path, number, what);
 }
 
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
@@ -225,16 +223,16 @@ static void take_roles(struct zkl__core *core, const struct zkl__reply *reply)
     bool listed = reply->size > 0 && memmem(reply->data, reply->size, role, sizeof role - 1);
     bool none = reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !listed);
     core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
-    zkl__core_trace(core, NULL,
+    zkl__core_trace(core, NULL, 0,
                     none ? "no observers: one hop" : "observers, or nobody knows: two hops");
     if (reply->rc != ZKL__RC_OK && !none) {
         zkl__core_warn(
-            core, NULL,
+            core,
             "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
     if (is_too_short(core, zkl__core_least_lease(core))) {
         zkl__core_warn(
-            core, NULL,
+            core,
             "the session timeout is too short for servers with observers: nothing is granted here");
     }
 }
@@ -777,7 +775,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
         zkl__lease_reconnect(&core->lease, ev->timeout, core->now);
     }
     core->proof_at = core->beat_at = core->now; /* the chain begins immediately */
-    zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
+    zkl__core_trace(core, NULL, 0, ev->fresh ? "a new session" : "connected again");
     /* How many hops does it have? This request is sent before all others, so its reply comes before
      * any grant. */
     core->lease.hops = core->config.masters == ZKL__MASTERS_NONE ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
@@ -809,7 +807,7 @@ static void on_suspended(struct zkl__core *core)
     core->broken = at_once && core->set_again > 0 ? core->broken + 1 : 0;
     if (core->broken == BROKEN_MOST) {
         zkl__core_warn(
-            core, NULL,
+            core,
             "each of the last %d connections was lost within a second. Each sets %zu watches again "
             "in one "
             "request (their paths: %zu bytes): if the servers' log says \"Len error\", raise "
@@ -822,7 +820,7 @@ static void on_suspended(struct zkl__core *core)
             zkl__contender_post(c, ZKL__CE_YIELD);
         }
     }
-    zkl__core_trace(core, NULL, "no server");
+    zkl__core_trace(core, NULL, 0, "no server");
     end_unknown(core);
     core->state = ZKL_SESSION_SUSPENDED;
     core->state_code = ZKL_ECONNECT;
@@ -840,7 +838,7 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
     core->session_id = 0;
     core->stats.all.expiries++;
     zkl__lease_end(&core->lease);
-    zkl__core_trace(core, NULL, "the session ended");
+    zkl__core_trace(core, NULL, 0, "the session ended");
     end_unknown(core);
     core->ended = ev->code == ZKL_EAUTH;
     struct zkl__watch *any;

@@ -9,10 +9,6 @@
 
 #include "base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define ZKL__NOBODY SIZE_MAX
 
 struct zkl__share {

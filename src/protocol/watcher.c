@@ -55,7 +55,7 @@ static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
         }
         if (rc == ZKL_ELIMIT && !w->over_limit) {
             zkl__core_warn(
-                w->core, NULL,
+                w->core,
                 "this session has reached its limit of %zu bytes of watched paths: an "
                 "observer or a member waits for room. Use another session for some of the "
                 "paths. It waits to watch %s",
@@ -180,7 +180,7 @@ static void move(struct zkl__watcher *w, unsigned state, const char *why)
 {
     ZKL__ENSURE(w->ops->next_states[w->state] & (1u << state));
     w->state = state;
-    zkl__core_trace_at(w->core, w->dir, 0, "%s", why);
+    zkl__core_trace(w->core, w->dir, 0, "%s", why);
 }
 
 /* === a membership =========================================================================== */
