@@ -20,12 +20,11 @@ static int check_use(struct zkl__part *it, struct zkl__call *call)
 {
     it->call = call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN, .dir = call->path});
+    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN});
     if (!call->children) {
         RETURN(it, ZKL_OK);
     }
-    AWAIT_CHILDREN(it, call->children, zkl__judge_child,
-                   {.kind = ZKL__OP_EXISTS, .dir = call->path});
+    AWAIT_CHILDREN(it, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
     for (size_t i = 0; i < call->children->count; i++) {
         const struct zkl__child *child = &call->children->all[i];
         if (child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid != 0) {
@@ -42,7 +41,6 @@ static int check_use(struct zkl__part *it, struct zkl__call *call)
 static int run_set(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->path;
     /* A znode with a child cannot be deleted, so a child would keep the barrier set. The access
      * list therefore lets nobody create one. A session with credentials, or with its own access
      * list, decides by those. */
@@ -51,10 +49,8 @@ static int run_set(struct zkl__call *call)
     const zkl_session_options *o = &call->session->settings.options;
     bool decides = o->acl || o->auth_scheme;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, decides ? NULL : &acl));
-    if (call->answer.rc != ZKL__RC_OK) {
-        REFUSED(call, path, "the znode there may not be read or replaced");
-    }
+    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, decides ? NULL : &acl));
+    CHECK_REPLY(call, "the znode there may not be read or replaced");
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(&barrier->checking, call));
         FAIL(call, ZKL_ECONFLICT, "the znode there has or had children: the servers may delete it");
@@ -68,11 +64,10 @@ static int run_set(struct zkl__call *call)
 static int run_lift(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
-    barrier->removal = (struct zkl__removal){.call = call, .dir = path};
+    barrier->removal.call = call;
     AWAIT_CALL(call, zkl__remove(&barrier->removal));
-    AWAIT_CALL(call, zkl__call_check(call, path, "the barrier may not be lifted"));
+    CHECK_REPLY(call, "the barrier may not be lifted");
     CALL_END(call);
 }
 
@@ -84,17 +79,14 @@ static int run_lift(struct zkl__call *call)
 static int run_wait(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
-    AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
+    AWAIT(call, {.kind = ZKL__OP_SYNC});
     for (;;) {
-        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path, .watch = true});
+        AWAIT(call, {.kind = ZKL__OP_GET, .watch = true});
         if (call->answer.rc == ZKL__RC_NONODE) {
             RETURN(call, ZKL_OK);
         }
-        if (call->answer.rc != ZKL__RC_OK) {
-            REFUSED(call, path, "the barrier cannot be read");
-        }
+        CHECK_REPLY(call, "the barrier cannot be read");
         if (call->answer.stat.child_count > 0) {
             AWAIT_CALL(call, check_use(&barrier->checking, call));
         }

@@ -99,7 +99,7 @@ static int run_commit(struct zkl__call *call)
     if (answer->rc == ZKL__RC_NOTAPPLIED) {
         FAIL_REPLY(call, ZKL_ECONNECT, "the servers ask to try again");
     }
-    REFUSED(call, NULL, "the transaction");
+    REFUSED(call, "the transaction");
     CALL_END(call);
 }
 
@@ -290,19 +290,18 @@ static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
 static int run_read(struct zkl__call *call)
 {
     struct reading *reading = (struct reading *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
     if (reading->fresh) {
-        AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
+        AWAIT(call, {.kind = ZKL__OP_SYNC});
     }
     if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
-        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET});
     }
     if (zkl__lock_status_locked(reading->lock).token != reading->token) {
         FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
     }
     if (call->answer.rc != ZKL__RC_OK) {
-        REFUSED(call, path, "read");
+        REFUSED(call, "read");
     }
     if (!reading->data) {
         FAIL(call, ZKL_ENOMEM, "no memory for the data");

@@ -76,9 +76,8 @@ static int list(struct zkl__part *it)
 {
     const struct zkl__call *call = it->call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, zkl__keep_children,
-                {.kind = ZKL__OP_CHILDREN, .dir = call->path, .watch = true});
-    AWAIT_CALL(it, zkl__call_check(call, NULL, "its members may not be listed"));
+    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN, .watch = true});
+    CHECK_REPLY(it, "its members may not be listed");
     if (!call->children) {
         FAIL(it, ZKL_ENOMEM, "no memory for the members");
     }
@@ -89,8 +88,7 @@ static int list(struct zkl__part *it)
 static int check_live(struct zkl__part *it)
 {
     CALL_BEGIN(it);
-    AWAIT_CHILDREN(it, it->call->children, zkl__judge_child,
-                   {.kind = ZKL__OP_EXISTS, .dir = it->call->path});
+    AWAIT_CHILDREN(it, it->call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
     CALL_END(it);
 }
 
@@ -98,10 +96,9 @@ static int check_live(struct zkl__part *it)
 static int read_ready(struct passage *p)
 {
     struct zkl__part *it = &p->part;
-    const struct zkl__call *call = it->call;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
-    AWAIT_CALL(it, zkl__call_check(call, p->ready_path, "the ready node may not be read"));
+    CHECK_REPLY(it, "the ready node may not be read");
     CALL_END(it);
 }
 
@@ -145,7 +142,6 @@ static int judge_members(struct passage *p)
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = call->path;
     struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     CALL_BEGIN(call);
     /* the call itself has a deadline */
@@ -182,10 +178,9 @@ static int run_enter(struct zkl__call *call)
             }
             /* After a lost reply, a second copy changes nothing: the ready node exists or has
              * another version, and nobody deletes it while our member node exists. */
-            AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = p->own, .version = -1},
+            AWAIT(call, {.kind = ZKL__OP_CHECK, .name = p->own, .version = -1},
                   {.kind = p->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
-                   .dir = path,
-                   .name = READY,
+                   .dir = p->ready_path,
                    .mode = ZKL__PERSISTENT,
                    .version = p->renew ? p->version : -1});
             enum zkl__rc ready = call->answer.parts[1];
@@ -200,7 +195,7 @@ static int run_enter(struct zkl__call *call)
             }
             /* The answer's code is that of the part that was refused, which may be the check of our
              * member node. */
-            REFUSED(call, p->ready_path, "the ready node cannot be written");
+            REFUSED(call, "the ready node cannot be written");
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */
@@ -222,7 +217,6 @@ static int run_enter(struct zkl__call *call)
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(&p->part));
@@ -257,8 +251,8 @@ static int run_leave(struct zkl__call *call)
          * directory is deleted only when it is empty (PrepRequestProcessor: NotEmpty), so the
          * transaction fails while a member of the next round exists, however late it arrives. A
          * ready node that stays is older than the members of the next round, and they renew it. */
-        AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = READY, .version = -1},
-              {.kind = ZKL__OP_DELETE, .dir = path, .version = -1});
+        AWAIT(call, {.kind = ZKL__OP_DELETE, .name = READY, .version = -1},
+              {.kind = ZKL__OP_DELETE, .version = -1});
     }
     CALL_END(call);
 }

@@ -390,11 +390,9 @@ static int run_publish(struct zkl__call *call)
     CALL_BEGIN(call);
     for (;;) {
         if (lock->options.revoke_fn) {
-            AWAIT_REPLY(call, on_own_node,
-                        {.kind = ZKL__OP_GET, .dir = lock->path, .name = publishing->node});
+            AWAIT_REPLY(call, on_own_node, {.kind = ZKL__OP_GET, .name = publishing->node});
         }
         AWAIT(call, {.kind = ZKL__OP_SET,
-                     .dir = lock->path,
                      .name = publishing->node,
                      .data = publishing->value,
                      .size = strlen(publishing->value),

@@ -23,7 +23,7 @@ struct preparation {
 static int run_prepare(struct zkl__call *call)
 {
     struct preparation *preparation = (struct preparation *)call;
-    return zkl__make_persistent(&preparation->record, call, call->path, NULL);
+    return zkl__make_persistent(&preparation->record, call, NULL);
 }
 
 int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
@@ -68,7 +68,7 @@ static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 static int check_record(const struct zkl__call *call)
 {
     if (call->answer.rc != ZKL__RC_OK) {
-        return zkl__call_refused(call, NULL, "the record");
+        return zkl__call_refused(call, "the record");
     }
     return ((const struct once *)call)->last_ms != -1
                ? ZKL_OK
@@ -129,16 +129,15 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
 static int run_look(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
-    AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path, .name = once->node});
+    AWAIT(call, {.kind = ZKL__OP_EXISTS, .name = once->node});
     if (call->answer.rc != ZKL__RC_OK) {
         enum zkl__rc rc = call->answer.rc;
         FAIL_REPLY(call, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), "our znode: %s",
                    zkl__rc_name(rc));
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
     AWAIT_CALL(call, check_record(call));
     ignore_future_record(once);
     int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
@@ -189,7 +188,7 @@ static int run_last(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
     CALL_BEGIN(call);
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = call->path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
     if (call->answer.rc == ZKL__RC_NONODE) {
         once->last_ms = INT64_MIN;
     } else {
@@ -235,12 +234,10 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
 static int run_record(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
     snprintf(once->text, sizeof once->text, "%lld", (long long)once->to_record.round_ms);
-    AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = once->node, .version = -1},
+    AWAIT(call, {.kind = ZKL__OP_CHECK, .name = once->node, .version = -1},
           {.kind = ZKL__OP_SET,
-           .dir = path,
            .data = once->text,
            .size = strlen(once->text),
            .version = once->to_record.version});
@@ -252,7 +249,7 @@ static int run_record(struct zkl__call *call)
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
     call->doubt =
         once->lost ? "the lock was lost, and it is unknown whether the slot is recorded: " : NULL;
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
     int rc = check_record(call);
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
         RETURN(call, rc);

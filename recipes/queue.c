@@ -122,13 +122,12 @@ static int compare_entries(const void *left, const void *right)
 /* When a reply is lost, the request is sent again. The call's answer is that of the list. */
 static int read_children(struct queue_call *q)
 {
-    const char *path = q->call.path;
     struct zkl__part *it = &q->reading;
     it->call = &q->call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
+    AWAIT_REPLY(it, take_list, {.kind = ZKL__OP_CHILDREN});
     if (q->snapshot && !q->snapshot->failed) {
-        AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_GET});
     }
     CALL_END(it);
 }
@@ -202,7 +201,7 @@ static int run_members(struct zkl__call *call)
     const char *contender = NULL;
     CALL_BEGIN(call);
     AWAIT_CALL(call, read_children(q));
-    AWAIT_CALL(call, zkl__call_check(call, call->path, "its members may not be listed"));
+    CHECK_REPLY(call, "its members may not be listed");
     size_t count = q->snapshot ? q->snapshot->names->count : 0;
     for (size_t i = 0; i < count; i++) {
         const zkl_queue_entry *entry = &q->snapshot->entries[i];
@@ -272,10 +271,8 @@ static int no_such(const struct zkl__call *call)
 static int run_remove(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
-    q->removal =
-        (struct zkl__removal){.call = call, .dir = path, .name = q->given, .czxid = q->token};
+    q->removal = (struct zkl__removal){.call = call, .name = q->given, .czxid = q->token};
     AWAIT_CALL(call, zkl__remove(&q->removal));
     if (call->answer.rc == ZKL__RC_NONODE) {
         RETURN(call, no_such(call));
@@ -284,14 +281,14 @@ static int run_remove(struct zkl__call *call)
         /* Since ZooKeeper 3.8.4 and 3.9.2 exists needs READ, and delete does not. Without a token
          * any znode of this name may be deleted. After a lost reply, the second copy finds no
          * znode. */
-        AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
+        AWAIT(call, {.kind = ZKL__OP_DELETE, .name = q->given, .version = -1});
     }
     if (call->answer.rc == ZKL__RC_NOTEMPTY) {
         FAIL_REPLY(
             call, ZKL_EINVAL,
             "it has children, so it is no contender's: delete it with 'deleteall' of zkCli.sh");
     }
-    AWAIT_CALL(call, zkl__call_check(call, NULL, "the contender's znode may not be removed"));
+    CHECK_REPLY(call, "the contender's znode may not be removed");
     CALL_END(call);
 }
 
@@ -324,7 +321,6 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
 static int run_revoke(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const char *path = call->path;
     CALL_BEGIN(call);
     q->node = q->given;
     if (!q->given[0]) {
@@ -347,7 +343,6 @@ static int run_revoke(struct zkl__call *call)
     for (;;) {
         AWAIT_ONCE(call, NULL,
                    {.kind = q->refuses ? ZKL__OP_CHECK : ZKL__OP_SET,
-                    .dir = path,
                     .name = q->node,
                     .data = ZKL__REVOKE,
                     .size = sizeof ZKL__REVOKE - 1,
@@ -355,7 +350,7 @@ static int run_revoke(struct zkl__call *call)
         if (call->answer.rc != ZKL__RC_UNSENT) {
             break;
         }
-        AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path}); /* until there is a connection */
+        AWAIT(call, {.kind = ZKL__OP_EXISTS}); /* until there is a connection */
     }
     if (call->answer.rc == ZKL__RC_NONODE) {
         RETURN(call, no_such(call));
@@ -366,9 +361,7 @@ static int run_revoke(struct zkl__call *call)
                    "no revoke_fn), or the access list of its znode does not permit "
                    "it");
     }
-    if (call->answer.rc != ZKL__RC_OK) {
-        REFUSED(call, path, "the request may not be written");
-    }
+    CHECK_REPLY(call, "the request may not be written");
     CALL_END(call);
 }
 

@@ -47,20 +47,17 @@ static int run(struct zkl__call *call)
 {
     struct resize *resize = (struct resize *)call;
     const struct zkl__answer *answer = &call->answer;
-    const char *path = call->path;
     int64_t later = (int64_t)answer->stat.version - resize->version; /* after a read */
     CALL_BEGIN(call);
     snprintf(resize->text, sizeof resize->text, "%d", resize->limit);
     call->doubt = "it may be done, or not: ";
     call->unsent = "";
     for (;;) {
-        AWAIT_REPLY(call, take_limit, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_REPLY(call, take_limit, {.kind = ZKL__OP_GET});
         if (answer->rc == ZKL__RC_NONODE) {
             FAIL_REPLY(call, ZKL_ENOENT, "there is no semaphore: the path does not exist");
         }
-        if (answer->rc != ZKL__RC_OK) {
-            REFUSED(call, path, "the limit of the path cannot be read");
-        }
+        CHECK_REPLY(call, "the limit of the path cannot be read");
         /* After a write whose reply was lost. */
         if (resize->unknown && (later > 1 || (later == 1 && resize->stored == resize->limit))) {
             RETURN(call, ZKL_OK);
@@ -76,7 +73,6 @@ static int run(struct zkl__call *call)
         call->unsent = resize->unknown ? NULL : "";
         AWAIT_ONCE(call, NULL,
                    {.kind = ZKL__OP_SET,
-                    .dir = path,
                     .data = resize->text,
                     .size = strlen(resize->text),
                     .version = resize->version});
@@ -95,7 +91,7 @@ static int run(struct zkl__call *call)
         case ZKL__RC_NONODE:
             break;
         default:
-            REFUSED(call, path, "the limit cannot be written to the path");
+            REFUSED(call, "the limit cannot be written to the path");
         }
     }
     CALL_END(call);

@@ -291,9 +291,10 @@ void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what)
+int zkl__call_refused(const struct zkl__call *call, const char *what)
 {
     const struct zkl__answer *answer = &call->answer;
+    const char *path = call->parts[call->op.parts ? 1 : 0].dir;
     bool unsent = answer->rc == ZKL__RC_UNSENT;
     if (unsent || answer->rc == ZKL__RC_UNKNOWN) {
         return zkl__fail_at(call->err, ZKL_ECONNECT, path, "%s: %s", what,
@@ -304,10 +305,10 @@ int zkl__call_refused(const struct zkl__call *call, const char *path, const char
                      zkl__rc_name(answer->rc));
 }
 
-int zkl__call_check(const struct zkl__call *call, const char *path, const char *what)
+int zkl__call_check(const struct zkl__call *call, const char *what)
 {
     enum zkl__rc rc = call->answer.rc;
-    return rc == ZKL__RC_OK || rc == ZKL__RC_NONODE ? ZKL_OK : zkl__call_refused(call, path, what);
+    return rc == ZKL__RC_OK || rc == ZKL__RC_NONODE ? ZKL_OK : zkl__call_refused(call, what);
 }
 
 void zkl__call_pause(struct zkl__call *call, int64_t *last)
@@ -465,8 +466,11 @@ int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
         return go_on_sending(call);
     }
     ZKL__ENSURE(count == 1 || count == 2);
-    memcpy(call->parts, ops, count * sizeof *ops);
-    call->op = count == 1 ? *ops : both;
+    for (size_t i = 0; i < count; i++) {
+        call->parts[i] = ops[i];
+        call->parts[i].dir = ops[i].dir ? ops[i].dir : call->path;
+    }
+    call->op = count == 1 ? call->parts[0] : both;
     call->answer.rc = ZKL__RC_UNSENT;
     *requests = (struct zkl__requests){.on_reply = on_reply,
                                        .once = once,
@@ -492,13 +496,14 @@ int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
     }
     struct zkl__sent *sent = zkl__zalloc(&call->session->heap, window * sizeof *sent);
     if (!sent) {
-        return zkl__fail_at(call->err, ZKL_ENOMEM, op.dir, "no memory for %zu children",
+        return zkl__fail_at(call->err, ZKL_ENOMEM, NULL, "no memory for %zu children",
                             children->count);
     }
     for (size_t i = 0; i < window; i++) {
         sent[i].call = call;
     }
     call->op = op;
+    call->op.dir = call->path;
     *requests = (struct zkl__requests){.children = children,
                                        .on_reply = on_reply,
                                        .next = first,
@@ -535,61 +540,45 @@ int zkl__call_changed(struct zkl__call *call)
     return ZKL__PENDING;
 }
 
-/* === the directories above a znode ============================================================ */
-
-/* From below, since most often nothing is missing: up when the level above is, then down. When the
- * reply to a create is lost, the copy finds the directory there. */
-int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path)
-{
-    it->call = call;
-    CALL_BEGIN(it);
-    zkl__path_join(it->above, sizeof it->above, path, NULL);
-    if (!zkl__path_shorten(it->above)) {
-        RETURN(it, ZKL_OK);
-    }
-    zkl__path_join(it->level, sizeof it->level, it->above, NULL);
-    for (;;) {
-        AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
-        enum zkl__rc rc = call->answer.rc;
-        if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
-            if (!zkl__path_lengthen(it->level, it->above)) {
-                RETURN(it, ZKL_OK);
-            }
-        } else if (rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
-            RETURN(it, zkl__fail(call->err, zkl__rc_code(rc), call->answer.zk_code, it->level,
-                                 "cannot be created: %s", zkl__rc_why(rc)));
-        }
-    }
-    CALL_END(it);
-}
-
 /* === a znode that the servers do not delete =================================================== */
 
-/* When the reply to a create is lost, the copy finds the znode there. */
-int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const char *path,
-                         const zkl_acl *acl)
+/* When the reply to a create is lost, the copy finds the znode or the directory there. */
+int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const zkl_acl *acl)
 {
     const struct zkl__answer *answer = &call->answer;
     it->call = call;
     CALL_BEGIN(it);
     do {
-        AWAIT_CALL(it, zkl__make_parents(&it->parents, call, path));
-        AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
+        /* The directories above, from below, since most often nothing is missing: up when the level
+         * above is, then down. */
+        zkl__path_join(it->level, sizeof it->level, call->path, NULL);
+        it->above = zkl__path_shorten(it->level);
+        while (it->above) {
+            AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
+            if (answer->rc == ZKL__RC_OK || answer->rc == ZKL__RC_NODEEXISTS) {
+                zkl__path_lengthen(it->level, call->path);
+                it->above = strcmp(it->level, call->path) != 0;
+            } else if (answer->rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
+                RETURN(it, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
+                                     it->level, "cannot be created: %s", zkl__rc_why(answer->rc)));
+            }
+        }
+        AWAIT(it, {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
         if (answer->rc == ZKL__RC_OK) {
             RETURN(it, ZKL_OK);
         }
         if (answer->rc != ZKL__RC_NODEEXISTS) {
-            REFUSED(it, path, "create");
+            REFUSED(it, "create");
         }
-        AWAIT(it, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT(it, {.kind = ZKL__OP_GET});
         if (answer->rc == ZKL__RC_OK && zkl__is_ephemeral(&answer->stat)) {
             FAIL(it, ZKL_ECONFLICT, "the znode there ends with its session");
         }
         /* It may be a container. */
         if (answer->rc == ZKL__RC_OK && answer->empty && answer->stat.child_count == 0 &&
             answer->stat.cversion != 0) {
-            AWAIT(it, {.kind = ZKL__OP_DELETE, .dir = path, .version = answer->stat.version},
-                  {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
+            AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version},
+                  {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
         }
     } while (answer->rc == ZKL__RC_NONODE); /* deleted meanwhile */
     CALL_END(it);
@@ -605,7 +594,7 @@ int zkl__remove(struct zkl__removal *it)
     struct zkl__answer *answer = &it->call->answer;
     CALL_BEGIN(it);
     for (;;) {
-        AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = it->dir, .name = it->name});
+        AWAIT(it, {.kind = ZKL__OP_EXISTS, .name = it->name});
         if (answer->rc != ZKL__RC_OK) {
             break;
         }
@@ -616,16 +605,13 @@ int zkl__remove(struct zkl__removal *it)
         }
         it->sent = true;
         AWAIT_ONCE(it, NULL,
-                   {.kind = ZKL__OP_DELETE,
-                    .dir = it->dir,
-                    .name = it->name,
-                    .version = answer->stat.version});
+                   {.kind = ZKL__OP_DELETE, .name = it->name, .version = answer->stat.version});
         if (!zkl__rc_is_response(answer->rc)) {
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look
              * decides. A check is one, whatever its reply is: ZooKeeper commits a transaction that
              * failed as well (PrepRequestProcessor). */
-            AWAIT(it, {.kind = ZKL__OP_CHECK, .dir = it->dir, .version = -1});
+            AWAIT(it, {.kind = ZKL__OP_CHECK, .version = -1});
         } else if (answer->rc == ZKL__RC_NOTAPPLIED) {
             zkl__call_pause(it->call, &it->pause);
         } else if (answer->rc != ZKL__RC_BADVERSION) {

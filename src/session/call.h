@@ -11,10 +11,10 @@
  *     {
  *         struct reading *r = (struct reading *)call;      evaluated at each entry
  *         CALL_BEGIN(call);
- *         AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = r->path});
- *         AWAIT(call, {.kind = ZKL__OP_GET, .dir = r->path});
+ *         AWAIT(call, {.kind = ZKL__OP_SYNC});
+ *         AWAIT(call, {.kind = ZKL__OP_GET});
  *         if (call->answer.rc != ZKL__RC_OK) {
- *             RETURN(call, zkl__call_refused(call, NULL, "the data cannot be read"));
+ *             REFUSED(call, "the data cannot be read");
  *         }
  *         CALL_END(call);
  *     }
@@ -170,11 +170,11 @@ void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner);
 
 /* --- of run ---------------------------------------------------------------------------------- */
 
-/* Makes an error of the last answer: the servers refused the request, or its reply is lost. path:
- * the znode concerned; NULL: the call's path. */
-int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
+/* Makes an error of the last answer, about the path that the last request, or the last part of it,
+ * was for: the servers refused it, or its reply is lost. */
+int zkl__call_refused(const struct zkl__call *call, const char *what);
 /* ZKL_OK when the last answer is that the znode is there, or that it is not; else the same. */
-int zkl__call_check(const struct zkl__call *call, const char *path, const char *what);
+int zkl__call_check(const struct zkl__call *call, const char *what);
 /* The next request is sent after a pause, which is longer each time. last: the last pause, 0 at
  * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);
@@ -209,10 +209,10 @@ struct zkl__part {
 /* Awaits that the condition holds. */
 #define AWAIT_UNTIL(it, condition) AWAIT_CALL(it, (condition) ? ZKL_OK : ZKL__PENDING)
 
-/* Sends one request {...} and awaits its reply. It must do no harm when it is done twice: it is
- * sent again when the connection is lost before the reply comes, and after a pause when the server
- * asks for that. Two requests {...}, {...} are one transaction. What they point to lives until the
- * reply.
+/* Sends one request {...} and awaits its reply. Without a dir it is for the call's path. It must do
+ * no harm when it is done twice: it is sent again when the connection is lost before the reply
+ * comes, and after a pause when the server asks for that. Two requests {...}, {...} are one
+ * transaction. What they point to lives until the reply.
  *
  * A request for dir alone, without a name, may have `watch`: AWAIT_CHANGE then awaits the next
  * change there. */
@@ -231,7 +231,7 @@ struct zkl__part {
                        (it)->call, once, on_reply, (const struct zkl__op[]){__VA_ARGS__}, \
                        sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)))
 
-/* Sends one read {...} for each child of which nothing is known, with its name, several of them
+/* Sends one read {...} for each child of the call's path of which nothing is known, several of them
  * under way at a time. on_reply gets the replies in any order, each with call->child. The reply is
  * ZKL__RC_UNSENT for a name that is too long for a request. */
 #define AWAIT_CHILDREN(it, children, on_reply, ...)                    \
@@ -257,7 +257,10 @@ struct zkl__part {
     RETURN(it, zkl__fail((it)->call->err, code, (it)->call->answer.zk_code, NULL, __VA_ARGS__))
 
 /* The same, with what the servers said to the last request: as zkl__call_refused. */
-#define REFUSED(it, path, what) RETURN(it, zkl__call_refused((it)->call, path, what))
+#define REFUSED(it, what) RETURN(it, zkl__call_refused((it)->call, what))
+
+/* The same, unless the reply says that the znode is there, or that it is not. */
+#define CHECK_REPLY(it, what) AWAIT_CALL(it, zkl__call_check((it)->call, what))
 
 #define CALL_END(it) \
     }                \
@@ -276,43 +279,30 @@ void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply);
 /* An on_reply for AWAIT_CHILDREN of exists or get: notes whether a session owns the child. */
 void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply);
 
-/* === the directories above a znode ============================================================ */
-
-struct zkl__parents {
-    int line;
-    struct zkl__call *call;
-    char above[ZKL_PATH_MAX + 1];
-    char level[ZKL_PATH_MAX + 1]; /* the one that is being made */
-};
-
-/* To be awaited: creates the directories above path that are missing, as containers. path is
- * checked. */
-int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path);
-
 /* === a znode that the servers do not delete =================================================== */
 
 struct zkl__persistent {
     int line;
     struct zkl__call *call;
-    struct zkl__parents parents;
+    char level[ZKL_PATH_MAX + 1]; /* the directory that is being made */
+    bool above;                   /* it is one above the path */
 };
 
-/* To be awaited: creates path as a persistent znode with this access list (NULL: the session's),
- * if it is missing. A path that was a lock's before, or above one, is a container, which the
- * servers delete when it is empty (ContainerManager). No stat tells it from a persistent znode. So
- * a znode that had children, has none now and holds no data is created again, unless that is
- * refused. The call's answer is the last reply: ZKL__RC_OK with cversion 0, if no child was ever
- * there. */
-int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const char *path,
-                         const zkl_acl *acl);
+/* To be awaited: creates the call's path as a persistent znode with this access list (NULL: the
+ * session's), if it is missing, and the directories above it, as containers. A path that was a
+ * lock's before, or above one, is a container, which the servers delete when it is empty
+ * (ContainerManager). No stat tells it from a persistent znode. So a znode that had children, has
+ * none now and holds no data is created again, unless that is refused. The call's answer is the
+ * last reply: ZKL__RC_OK with cversion 0, if no child was ever there. */
+int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const zkl_acl *acl);
 
 /* === the deletion of one znode ================================================================ */
 
 struct zkl__removal {
     int line;
     struct zkl__call *call;
-    const char *dir, *name; /* name NULL: dir itself. Both live until the end */
-    int64_t czxid;          /* of the znode that is meant; 0: the one that is there now */
+    const char *name; /* of a child of the call's path; NULL: the path itself */
+    int64_t czxid;    /* of the znode that is meant; 0: the one that is there now */
     /* The rest is for zkl__remove. */
     bool sent; /* a delete was */
     int64_t pause;
