@@ -13,7 +13,8 @@ struct commit {
     const zkl_op *ops; /* the user's memory, until the call has begun */
     size_t count;
     zkl_op_result *results;
-    struct zkl__op *transaction; /* checks of the hold's znodes, then the user's operations */
+    /* The call's block is the transaction: checks of the hold's znodes, then the user's operations.
+     */
     size_t checks;
     /* From the reply: */
     bool lost;     /* a check failed */
@@ -33,7 +34,7 @@ static bool has_data(const zkl_op *op)
 static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct commit *commit = (struct commit *)call;
-    const struct zkl__op *ops = commit->transaction->parts + commit->checks;
+    const struct zkl__op *transaction = call->block, *ops = transaction->parts + commit->checks;
     if (reply->part_count != commit->checks + commit->count) {
         return; /* the transaction as a whole was refused */
     }
@@ -42,8 +43,8 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
     }
     for (size_t i = 0; i < commit->count; i++) {
         const struct zkl__reply *part = &reply->parts[commit->checks + i];
-        if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK &&
-            commit->failed == commit->count) {
+        bool failed = part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK;
+        if (failed && commit->failed == commit->count) {
             commit->failed = i;
             call->answer.rc = part->rc;
             call->answer.zk_code = part->zk_code;
@@ -52,12 +53,9 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
             continue;
         }
         zkl_op_result *result = &commit->results[i];
-        *result = (zkl_op_result){.code = ZKL_ECANCELED};
+        *result = (zkl_op_result){.code = failed ? zkl__rc_code(part->rc) : ZKL_ECANCELED,
+                                  .zk_code = failed ? part->zk_code : 0};
         if (reply->rc != ZKL__RC_OK) {
-            if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK) {
-                result->code = zkl__rc_code(part->rc);
-                result->zk_code = part->zk_code;
-            }
             continue;
         }
         result->code = ZKL_OK;
@@ -81,10 +79,11 @@ static int run_commit(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
     const struct zkl__answer *answer = &call->answer;
+    const struct zkl__op *transaction = call->block;
     CALL_BEGIN(call);
     call->doubt = "it may be done, or not: ";
     call->unsent = "not done: ";
-    AWAIT_ONCE(call, take_results, *commit->transaction);
+    AWAIT_ONCE(call, take_results, *transaction);
     if (answer->rc == ZKL__RC_OK) {
         RETURN(call, ZKL_OK);
     }
@@ -93,7 +92,7 @@ static int run_commit(struct zkl__call *call)
     }
     if (commit->failed < commit->count) {
         RETURN(call, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
-                               commit->transaction->parts[commit->checks + commit->failed].dir,
+                               transaction->parts[commit->checks + commit->failed].dir,
                                "operation %zu: %s", commit->failed, zkl__rc_name(answer->rc)));
     }
     if (answer->rc == ZKL__RC_NOTAPPLIED) {
@@ -108,8 +107,6 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
 {
     static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE,
                                               ZKL__OP_CHECK};
-    static const enum zkl__create_mode modes[] = {
-        ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__PERSISTENT_SEQUENTIAL, ZKL__EPHEMERAL_SEQUENTIAL};
     struct commit *commit = (struct commit *)call;
     const zkl_heap *heap = &call->session->heap;
     struct zkl__lock_status held;
@@ -141,7 +138,7 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
         parts[i] =
             (struct zkl__op){.kind = kinds[op->kind], .dir = op->path, .version = op->version};
         if (op->kind == ZKL_OP_CREATE) {
-            parts[i].mode = modes[op->mode];
+            parts[i].mode = (enum zkl__create_mode)op->mode; /* numbered alike */
             parts[i].acl = op->acl;
         }
         if (has_data(op)) {
@@ -150,33 +147,25 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
         }
     }
     const struct zkl__op transaction = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count};
-    commit->transaction = parts ? zkl__op_copy(heap, &transaction) : NULL;
+    call->block = parts ? zkl__op_copy(heap, &transaction) : NULL;
     zkl__free(heap, parts);
-    if (!commit->transaction) {
+    if (!call->block) {
         return zkl__fail_at(err, ZKL_ENOMEM, call->path, "not done: no memory");
     }
     zkl__call_bind_lease(call, &held);
     return ZKL_OK;
 }
 
-static void end_commit(struct zkl__call *call)
-{
-    const struct commit *commit = (const struct commit *)call;
-    zkl__free(&call->session->heap, commit->transaction);
-}
-
 int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                           zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct commit given = {.call = {.run = run_commit,
-                                    .begin = begin_commit,
-                                    .end = end_commit,
-                                    .owner = (struct zkl__object *)lock},
-                           .lock = lock,
-                           .ops = ops,
-                           .count = count,
-                           .results = results,
-                           .failed = count};
+    struct commit given = {
+        .call = {.run = run_commit, .begin = begin_commit, .owner = (struct zkl__object *)lock},
+        .lock = lock,
+        .ops = ops,
+        .count = count,
+        .results = results,
+        .failed = count};
     size_t bytes = 0;
     if (count > 0 && !ops) {
         return zkl__fail_null(err, "ops");
@@ -244,6 +233,7 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t tim
 struct data {
     zkl_data public;
     zkl_heap heap;
+    char bytes[]; /* NUL-terminated */
 };
 
 struct reading {
@@ -251,15 +241,13 @@ struct reading {
     zkl_lock *lock;
     int64_t token; /* of the grant that it began under */
     bool fresh;
-    zkl_data **out;
-    struct data *data; /* NULL: not read, or no memory */
+    zkl_data **out; /* what was read is the call's block until then */
 };
 
 void zkl_data_free(zkl_data *data)
 {
     if (data) {
         zkl_heap heap = ((struct data *)data)->heap;
-        zkl__free(&heap, data->data);
         zkl__free(&heap, data);
     }
 }
@@ -267,23 +255,22 @@ void zkl_data_free(zkl_data *data)
 /* In a step. */
 static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct reading *reading = (struct reading *)call;
-    const zkl_heap *heap = &reading->call.session->heap;
+    const zkl_heap *heap = &call->session->heap;
     if (reply->rc != ZKL__RC_OK) {
         return;
     }
-    struct data *data = zkl__zalloc(heap, sizeof *data);
-    char *bytes = data ? zkl__copy(heap, reply->data, reply->size) : NULL;
-    if (!bytes) {
-        zkl__free(heap, data);
+    struct data *data = call->block = zkl__zalloc(heap, sizeof *data + reply->size + 1);
+    if (!data) {
         return;
     }
     data->heap = *heap;
-    data->public = (zkl_data){.data = bytes,
+    data->public = (zkl_data){.data = data->bytes,
                               .size = reply->size,
                               .version = reply->stat.version,
                               .mzxid = reply->stat.mzxid};
-    reading->data = data;
+    if (reply->size > 0) {
+        memcpy(data->bytes, reply->data, reply->size);
+    }
 }
 
 /* Requests that change nothing: when a reply is lost, the request is sent again. */
@@ -303,11 +290,11 @@ static int run_read(struct zkl__call *call)
     if (call->answer.rc != ZKL__RC_OK) {
         REFUSED(call, "read");
     }
-    if (!reading->data) {
+    if (!call->block) {
         FAIL(call, ZKL_ENOMEM, "no memory for the data");
     }
-    *reading->out = &reading->data->public;
-    reading->data = NULL;
+    *reading->out = call->block;
+    call->block = NULL;
     CALL_END(call);
 }
 
@@ -323,22 +310,14 @@ static int begin_read(struct zkl__call *call, zkl_error *err)
     return rc;
 }
 
-static void end_read(struct zkl__call *call)
-{
-    const struct reading *reading = (const struct reading *)call;
-    zkl_data_free(reading->data ? &reading->data->public : NULL);
-}
-
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct reading given = {.call = {.run = run_read,
-                                     .begin = begin_read,
-                                     .end = end_read,
-                                     .owner = (struct zkl__object *)lock},
-                            .lock = lock,
-                            .fresh = fresh,
-                            .out = out};
+    struct reading given = {
+        .call = {.run = run_read, .begin = begin_read, .owner = (struct zkl__object *)lock},
+        .lock = lock,
+        .fresh = fresh,
+        .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
         return zkl__fail_null(err, lock ? "out" : "lock");

@@ -59,7 +59,7 @@ struct passage {
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    struct zkl__part part; /* of list, check_live and read_ready, one after the other */
+    struct zkl__part part; /* of list and read_ready, one after the other */
     int64_t youngest;      /* czxid of the youngest member */
     bool renew;            /* the ready node is too old, and has this version: */
     int32_t version;
@@ -71,7 +71,8 @@ static bool is_member(const char *name)
     return strcmp(name, READY) != 0 && strlen(name) <= ZKL__NAME_LONGEST;
 }
 
-/* Lists the members, with a watch. The others among the children may be the ready node. */
+/* Lists the members, with a watch. The others among the children may be the ready node. Which
+ * members live with a session is read where the name does not say it, and where it matters. */
 static int list(struct zkl__part *it)
 {
     const struct zkl__call *call = it->call;
@@ -81,14 +82,6 @@ static int list(struct zkl__part *it)
     if (!call->children) {
         FAIL(it, ZKL_ENOMEM, "no memory for the members");
     }
-    CALL_END(it);
-}
-
-/* Reads which members live with a session, where the name does not say it. */
-static int check_live(struct zkl__part *it)
-{
-    CALL_BEGIN(it);
-    AWAIT_CHILDREN(it, it->call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
     CALL_END(it);
 }
 
@@ -104,13 +97,10 @@ static int read_ready(struct passage *p)
 
 /* --- enter ----------------------------------------------------------------------------------- */
 
-static int membership_lost(const struct passage *p)
+static int membership_lost(struct passage *p)
 {
     const zkl_lock *lock = p->lock;
     zkl_error *err = p->call.err;
-    if (lock->object.freed) {
-        return zkl__fail_freed(err, lock->path);
-    }
     if (lock->session->status.closing) {
         return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session was closed meanwhile");
     }
@@ -156,7 +146,7 @@ static int run_enter(struct zkl__call *call)
             RETURN(call, membership_lost(p));
         }
         if (call->children->count >= p->count) {
-            AWAIT_CALL(call, check_live(&p->part));
+            AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
             AWAIT_CALL(call, judge_members(p));
         }
         if (zkl__children_count(call->children, ZKL__CHILD_EPHEMERAL) >= p->count) {
@@ -225,7 +215,7 @@ static int run_leave(struct zkl__call *call)
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
             break;
         }
-        AWAIT_CALL(call, check_live(&p->part));
+        AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
         if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) + 1 ==
             call->children->count) {
             break;
@@ -240,7 +230,7 @@ static int run_leave(struct zkl__call *call)
     AWAIT_UNTIL(call, p->acquisition->released);
     for (;;) {
         AWAIT_CALL(call, list(&p->part));
-        AWAIT_CALL(call, check_live(&p->part));
+        AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
         if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) == call->children->count) {
             break;
         }

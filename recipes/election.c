@@ -361,7 +361,7 @@ struct publishing {
     struct zkl__call call; /* first */
     zkl_lock *lock;
     const char *given; /* the user's memory, until the call has begun */
-    char *value;       /* our copy; later acquires of the candidate publish it, too */
+    /* The call's block is our copy; later acquires of the candidate publish it, too. */
     char node[ZKL__NAME_MAX];
     int64_t token;
     int64_t number; /* of the call whose value it is */
@@ -394,8 +394,8 @@ static int run_publish(struct zkl__call *call)
         }
         AWAIT(call, {.kind = ZKL__OP_SET,
                      .name = publishing->node,
-                     .data = publishing->value,
-                     .size = strlen(publishing->value),
+                     .data = call->block,
+                     .size = strlen(call->block),
                      .version = lock->options.revoke_fn && call->answer.rc == ZKL__RC_OK
                                     ? call->answer.stat.version
                                     : -1});
@@ -416,14 +416,14 @@ static int run_publish(struct zkl__call *call)
         if (!value) {
             FAIL(call, ZKL_ENOMEM, "no memory for a later value");
         }
-        zkl__free(heap, publishing->value);
-        publishing->value = value;
+        zkl__free(heap, call->block);
+        call->block = value;
         publishing->number = candidate->published;
     }
     candidate->published = publishing->number;
     zkl__free(heap, lock->options.metadata);
-    lock->options.metadata = publishing->value;
-    publishing->value = NULL;
+    lock->options.metadata = call->block;
+    call->block = NULL;
     CALL_END(call);
 }
 
@@ -435,8 +435,8 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
     if (now.token == 0) {
         return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "only the leader publishes a value");
     }
-    publishing->value = zkl__copy_text(&lock->session->heap, publishing->given);
-    if (!publishing->value) {
+    call->block = zkl__copy_text(&lock->session->heap, publishing->given);
+    if (!call->block) {
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for the value");
     }
     publishing->token = now.token;
@@ -445,21 +445,13 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
     return ZKL_OK;
 }
 
-static void end_publish(struct zkl__call *call)
-{
-    const struct publishing *publishing = (const struct publishing *)call;
-    zkl__free(&call->session->heap, publishing->value);
-}
-
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct publishing given = {.call = {.run = run_publish,
-                                        .begin = begin_publish,
-                                        .end = end_publish,
-                                        .owner = (struct zkl__object *)lock},
-                               .lock = lock,
-                               .given = value};
+    struct publishing given = {
+        .call = {.run = run_publish, .begin = begin_publish, .owner = (struct zkl__object *)lock},
+        .lock = lock,
+        .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail_null(err, "value");

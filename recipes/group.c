@@ -284,8 +284,9 @@ void zkl_group_free(zkl_group *group)
 struct change {
     struct zkl__call call; /* first */
     zkl_group *group;
-    const char *given;   /* an update's data in the user's memory, until the call has begun */
-    char *data;          /* our copy, until the membership has it */
+    /* An update's data in the user's memory, until the call has begun. Then the call's block is our
+     * copy, until the membership has it. */
+    const char *given;
     unsigned departures; /* the group's, when the call began */
     bool joining;        /* a join that has not succeeded yet */
 };
@@ -343,8 +344,8 @@ static int run_update(struct zkl__call *call)
     CALL_BEGIN(call);
     change->departures = group->departures;
     zkl__free(group_heap(group), group->m.data);
-    group->m.data = change->data;
-    change->data = NULL;
+    group->m.data = call->block;
+    call->block = NULL;
     group->m.stale = true;
     group->m.code = ZKL_OK;
     zkl__object_wake(&group->object, &group->m.watcher);
@@ -385,21 +386,20 @@ static int begin_change(struct zkl__call *call, zkl_error *err)
         return zkl__fail_at(err, ZKL_ENOTHELD, group->object.path, "has not joined");
     }
     if (change->given) {
-        change->data = zkl__copy_text(group_heap(group), change->given);
+        call->block = zkl__copy_text(group_heap(group), change->given);
     }
-    return !change->given == !change->data
+    return !change->given == !call->block
                ? ZKL_OK
                : zkl__fail_at(err, ZKL_ENOMEM, group->object.path, "no memory");
 }
 
 /* A join that has failed is not tried again. */
-static void end_change(struct zkl__call *call)
+static void end_join(struct zkl__call *call)
 {
-    struct change *change = (struct change *)call;
+    const struct change *change = (const struct change *)call;
     if (change->joining && !has_departed(change)) {
         begin_leaving(change->group);
     }
-    zkl__free(group_heap(change->group), change->data);
 }
 
 static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_fn done,
@@ -415,7 +415,7 @@ static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_
 int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
                          zkl_error *err)
 {
-    struct change given = {.call = {.run = run_join, .begin = begin_join, .end = end_change},
+    struct change given = {.call = {.run = run_join, .begin = begin_join, .end = end_join},
                            .group = group};
     return change_membership(&given, timeout_ms, done, payload, err);
 }
@@ -425,7 +425,6 @@ int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl
     struct change given = {.call = {.run = run_leave,
                                     .conclude = conclude_leave,
                                     .begin = begin_change,
-                                    .end = end_change,
                                     .finishes = true},
                            .group = group};
     return change_membership(&given, group ? group->leave_timeout_ms : 0, done, payload, err);
@@ -434,9 +433,8 @@ int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl
 int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms, zkl_done_fn done,
                            void *payload, zkl_error *err)
 {
-    struct change given = {.call = {.run = run_update, .begin = begin_change, .end = end_change},
-                           .group = group,
-                           .given = data};
+    struct change given = {
+        .call = {.run = run_update, .begin = begin_change}, .group = group, .given = data};
     int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
     return rc == ZKL_OK ? change_membership(&given, timeout_ms, done, payload, err) : rc;
 }

@@ -65,7 +65,7 @@ static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
     once->last_ms = reply->size > 0 ? zkl__decimal_parse(reply->data, reply->size) : INT64_MIN;
 }
 
-static int check_record(const struct zkl__call *call)
+static int check_record(struct zkl__call *call)
 {
     if (call->answer.rc != ZKL__RC_OK) {
         return zkl__call_refused(call, "the record");

@@ -262,7 +262,7 @@ static int take_node(struct queue_call *q, const char *path, const char *node, z
 
 /* --- the removal of a contender -------------------------------------------------------------- */
 
-static int no_such(const struct zkl__call *call)
+static int no_such(struct zkl__call *call)
 {
     return zkl__fail_at(call->err, ZKL_ENOTHELD, NULL,
                         "no such contender: it released, or left the queue");

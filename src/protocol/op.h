@@ -24,11 +24,12 @@ enum zkl__op_kind {
     ZKL__OP_UNWATCH   /* takes back every watch of ours on the path, here and on the server */
 };
 
+/* As zkl_create_mode, and one more. */
 enum zkl__create_mode {
     ZKL__PERSISTENT,
     ZKL__EPHEMERAL,
-    ZKL__EPHEMERAL_SEQUENTIAL,
     ZKL__PERSISTENT_SEQUENTIAL,
+    ZKL__EPHEMERAL_SEQUENTIAL,
     ZKL__CONTAINER
 };
 

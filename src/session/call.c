@@ -33,15 +33,15 @@ static int conclude(struct zkl__call *call, int rc)
         rc = call->conclude(call, rc);
     }
     if (rc == ZKL_OK) {
-        call->error = (zkl_error){.code = ZKL_OK};
+        *call->err = (zkl_error){.code = ZKL_OK};
         return ZKL_OK;
     }
-    const zkl_error why = call->error;
-    return zkl__fail(&call->error, rc, why.zk_code, why.path[0] ? why.path : call->path, "%s%s",
+    const zkl_error why = *call->err;
+    return zkl__fail(call->err, rc, why.zk_code, why.path[0] ? why.path : call->path, "%s%s",
                      before ? before : "", why.text);
 }
 
-/* ZKL__PENDING, or its result with words in call->error. */
+/* ZKL__PENDING, or its result with words in call->err. */
 static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
@@ -82,11 +82,11 @@ static void on_stop(void *owner)
 static void end(struct zkl__call *call)
 {
     zkl__stops_end(&call->stops);
-    end_requests(call);
     for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
         zkl__watch_remove(call->session->core, &call->watches[i]);
     }
     zkl__free(&call->session->heap, call->children);
+    zkl__free(&call->session->heap, call->block);
     if (call->end) {
         call->end(call);
     }
@@ -121,10 +121,10 @@ static struct zkl__call *next_of(const struct zkl__call *call, const struct zkl_
 
 /* --- asynchronous ---------------------------------------------------------------------------- */
 
-static void finish(struct zkl__call *call, int rc)
+/* Its result is in call->err. */
+static void finish(struct zkl__call *call)
 {
     call->over = true;
-    call->code = rc;
     zkl__alarms_set(&call->session->alarms, &call->alarm, INT64_MAX);
     end(call);
     zkl__callbacks_post(&call->session->callbacks, &call->callback);
@@ -135,9 +135,8 @@ static void go_on_later(void *owner)
 {
     struct zkl__call *call = owner;
     zkl_session *session = call->session;
-    int rc = go_on(call);
-    if (rc != ZKL__PENDING) {
-        finish(call, rc);
+    if (go_on(call) != ZKL__PENDING) {
+        finish(call);
     } else if (!call->alarm.timer.set) { /* else something came of the steps just made */
         zkl__alarms_set(&session->alarms, &call->alarm, next_time(call));
     }
@@ -149,7 +148,7 @@ static void run_done(void *owner)
 {
     struct zkl__call *call = owner;
     zkl_session *session = call->session;
-    call->done(call->code, &call->error, call->payload);
+    call->done(call->err->code, call->err, call->payload);
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         unlink_call(call);
         zkl__free(&session->heap, call);
@@ -183,7 +182,6 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->number = ++session->call_count;
     call->path = path;
     call->call = call;
-    call->err = &call->error;
     call->deadline = zkl__session_deadline(timeout_ms);
     int rc = call->begin ? call->begin(call, err) : ZKL_OK;
     if (rc == ZKL_OK) {
@@ -224,7 +222,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
             zkl__signal_deinit(&call->news);
         }
         if (rc != ZKL_OK && err) {
-            *err = call->error;
+            *err = *call->err;
         }
         end(call);
         unlink_call(call);
@@ -265,7 +263,8 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
         if (!at->over && !at->blocking && (all || !at->finishes)) {
             zkl__fail_at(at->err, code, NULL,
                          code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
-            finish(at, conclude(at, code));
+            conclude(at, code);
+            finish(at);
             count++;
         } else if (at->blocking && all && owner) { /* its caller's thread ends it */
             at->ended = code;
@@ -291,7 +290,7 @@ void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-int zkl__call_refused(const struct zkl__call *call, const char *what)
+int zkl__call_refused(struct zkl__call *call, const char *what)
 {
     const struct zkl__answer *answer = &call->answer;
     const char *path = call->parts[call->op.parts ? 1 : 0].dir;
@@ -305,7 +304,7 @@ int zkl__call_refused(const struct zkl__call *call, const char *what)
                      zkl__rc_name(answer->rc));
 }
 
-int zkl__call_check(const struct zkl__call *call, const char *what)
+int zkl__call_check(struct zkl__call *call, const char *what)
 {
     enum zkl__rc rc = call->answer.rc;
     return rc == ZKL__RC_OK || rc == ZKL__RC_NONODE ? ZKL_OK : zkl__call_refused(call, what);

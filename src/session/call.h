@@ -110,7 +110,7 @@ struct zkl__call {
     int late_code;     /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
     const char *late;  /* its text */
     int64_t again;     /* the time at which run is called again if nothing happens before */
-    zkl_error *err;    /* where run writes the text of its result */
+    zkl_error err[1];  /* where run writes the text of its result */
     const char *doubt; /* begins the text of each error from now on; NULL: nothing does */
     /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
      * no reply. NULL: doubt does. */
@@ -118,6 +118,7 @@ struct zkl__call {
     struct zkl__answer answer;      /* to the last AWAIT */
     struct zkl__child *child;       /* the child that a reply of AWAIT_CHILDREN is about */
     struct zkl__children *children; /* of zkl__keep_children; freed at the end. NULL: none */
+    void *block;                    /* of the session's heap; freed at the end. NULL: none */
     /* The rest is for call.c and the macros. */
     int line;               /* where it goes on; 0: at the top */
     struct zkl__call *call; /* itself, as a zkl__part has it */
@@ -133,9 +134,7 @@ struct zkl__call {
     struct zkl__callback callback;
     zkl_done_fn done;
     void *payload;
-    int code;
     struct zkl__link links[2]; /* among the calls of the session, and of the owner */
-    zkl_error error;           /* filled in when it is over */
 };
 
 /* --- a call begins, and ends ----------------------------------------------------------------- */
@@ -172,9 +171,9 @@ void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner);
 
 /* Makes an error of the last answer, about the path that the last request, or the last part of it,
  * was for: the servers refused it, or its reply is lost. */
-int zkl__call_refused(const struct zkl__call *call, const char *what);
+int zkl__call_refused(struct zkl__call *call, const char *what);
 /* ZKL_OK when the last answer is that the znode is there, or that it is not; else the same. */
-int zkl__call_check(const struct zkl__call *call, const char *what);
+int zkl__call_check(struct zkl__call *call, const char *what);
 /* The next request is sent after a pause, which is longer each time. last: the last pause, 0 at
  * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);

@@ -473,7 +473,7 @@ struct opening {
     bool connected;
 };
 
-static int fail_to_open(const struct opening *opening)
+static int fail_to_open(struct opening *opening)
 {
     zkl_session *session = opening->call.session;
     zkl_error *err = opening->call.err;
@@ -553,9 +553,9 @@ static int conclude(struct zkl__call *call, int rc)
 static void end(struct zkl__call *call)
 {
     zkl_session *session = call->session;
-    if (call->over && call->code != ZKL_OK && !session->status.closing &&
+    if (call->over && call->err->code != ZKL_OK && !session->status.closing &&
         session->status.state != ZKL_SESSION_CLOSED) {
-        zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->code);
+        zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->err->code);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             object->ops->stop(object);
         }
