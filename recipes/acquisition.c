@@ -558,48 +558,11 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
                                           : "never granted, or released");
 }
 
-int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
-                            zkl_error *err)
-{
-    int rc = zkl__lock_enter(lock, 0, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct zkl__acquisition *acquisition = lock->acquisition;
-    bool other = acquisition && grant &&
-                 (acquisition->token != grant->token || acquisition->serial != grant->serial);
-    if (!acquisition || !acquisition->granted || other) {
-        rc = zkl__lock_not_granted(lock, err);
-    } else {
-        if (!zkl__acquisition_holds(acquisition)) {
-            rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
-                              acquisition->why);
-        }
-        acquisition = --acquisition->depth == 0 ? zkl__acquisition_send_release(lock) : NULL;
-        if (acquisition) {
-            int64_t usual = zkl__session_deadline(lock->options.release_timeout_ms);
-            deadline = deadline < usual ? deadline : usual;
-            while (!acquisition->released &&
-                   zkl__session_wait(session, &acquisition->changed, deadline)) {
-            }
-            zkl__acquisition_let_go(acquisition);
-        }
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-int zkl_lock_release(zkl_lock *lock, zkl_error *err)
-{
-    return zkl__lock_release_grant(lock, NULL, INT64_MAX, err);
-}
-
-/* --- release without waiting ----------------------------------------------------------------- */
-
+/* It waits for the server's response. */
 struct releasing {
-    struct zkl__call call;                /* first */
-    zkl_lock *lock;                       /* with a reference */
+    struct zkl__call call; /* first */
+    zkl_lock *lock;
+    int64_t deadline;
     struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
     const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
 };
@@ -633,6 +596,9 @@ static int begin_release(struct zkl__call *call, zkl_error *err)
     if (--lock->acquisition->depth == 0) {
         releasing->acquisition = zkl__acquisition_send_release(lock);
     }
+    if (releasing->deadline < call->deadline) {
+        call->deadline = releasing->deadline;
+    }
     return ZKL_OK;
 }
 
@@ -644,7 +610,8 @@ static void end_release(struct zkl__call *call)
     }
 }
 
-int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
+int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
+                            zkl_done_fn done, void *payload, zkl_error *err)
 {
     struct releasing given = {.call = {.run = run_release,
                                        .conclude = conclude_release,
@@ -652,7 +619,8 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
                                        .end = end_release,
                                        .owner = (struct zkl__object *)lock,
                                        .finishes = true},
-                              .lock = lock};
+                              .lock = lock,
+                              .deadline = deadline};
     if (!lock || !done) {
         return zkl__fail_null(err, lock ? "done" : "lock");
     }
@@ -662,13 +630,27 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
         return rc;
     }
     /* After these checks the release can fail only with ZKL_ENOMEM. */
-    rc = lock->acquisition && lock->acquisition->granted
-             ? zkl__session_want_callbacks(session, lock->path, err)
-             : zkl__lock_not_granted(lock, err);
+    const struct zkl__acquisition *held = lock->acquisition;
+    if (!held || !held->granted ||
+        (grant && (held->token != grant->token || held->serial != grant->serial))) {
+        rc = zkl__lock_not_granted(lock, err);
+    } else if (done != zkl__caller_waits) {
+        rc = zkl__session_want_callbacks(session, lock->path, err);
+    }
     if (rc == ZKL_OK) {
         rc = zkl__call_begin(&given, sizeof given, session, lock->path,
                              lock->options.release_timeout_ms, done, payload, err);
     }
     zkl__session_leave(session);
     return rc;
+}
+
+int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return zkl__lock_release_grant(lock, NULL, INT64_MAX, done, payload, err);
+}
+
+int zkl_lock_release(zkl_lock *lock, zkl_error *err)
+{
+    return zkl_lock_release_async(lock, zkl__caller_waits, NULL, err);
 }

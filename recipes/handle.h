@@ -79,11 +79,11 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
                       zkl_error *err);
 int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
                             void *payload, zkl_error *err);
-/* As zkl_lock_release, but ends only this grant (NULL: whichever the lock has): when the lock has
- * another one by now, nothing happens, and the result is ZKL_ENOTHELD. Waits no longer for the
+/* As zkl_lock_release_async, but ends only this grant (NULL: whichever the lock has): when the lock
+ * has another one by now, nothing happens, and the result is ZKL_ENOTHELD. Waits no longer for the
  * server's response than until the deadline (CLOCK_BOOTTIME, ns). */
 int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
-                            zkl_error *err);
+                            zkl_done_fn done, void *payload, zkl_error *err);
 /* The current state, by the lease clock. */
 struct zkl__lock_status {
     zkl_state state;

@@ -117,7 +117,8 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
         zkl__session_leave(session);
     }
     if (rc == ZKL_OK) {
-        rc = zkl__lock_release_grant(lock, &cancel->grant, cancel->release_by, err);
+        rc = zkl__lock_release_grant(lock, &cancel->grant, cancel->release_by, zkl__caller_waits,
+                                     NULL, err);
     }
     /* Another thread may have released the lock while the function ran (zkl_lock_free and
      * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
