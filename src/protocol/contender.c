@@ -302,24 +302,15 @@ static void new_attempt(struct zkl__contender *c)
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_LISTS};
 }
 
-/* A duplicate that we could not delete is deleted now, too: a list will show it. */
-static void node_remember_duplicate(struct zkl__node *node)
-{
-    if (node->fate == ZKL__FATE_DUPLICATE_STAYS) {
-        node->fate = ZKL__FATE_UNKNOWN;
-    }
-}
+/* The contender leaves: decides whether the delete of its znode writes the mark. */
+static void leave(struct zkl__contender *c);
 
 /* It waits no more: the znodes that it has left are deleted in the background. */
-/* The contender leaves: decides whether the delete of its znode writes the mark. */
-static void mark_leave(struct zkl__contender *c);
-
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
     predecessor_unwatch(c, false);
     c->retry.at = 0;
-    node_remember_duplicate(&c->node);
-    mark_leave(c);
+    leave(c);
     contender_move(c, ZKL__REMOVING, why);
 }
 
@@ -548,8 +539,11 @@ static void mark_on_read(struct zkl__contender *c)
 
 /* --- with the znode's delete ----------------------------------------------------------------- */
 
-static void mark_leave(struct zkl__contender *c)
+static void leave(struct zkl__contender *c)
 {
+    if (c->node.fate == ZKL__FATE_DUPLICATE_STAYS) { /* is deleted now, too: a list will show it */
+        c->node.fate = ZKL__FATE_UNKNOWN;
+    }
     bool writes = zkl__contender_keeps(c) || (c->state == ZKL__PROVING && is_clean(c));
     c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
 }
@@ -1524,12 +1518,6 @@ static bool shown_within(const struct zkl__contender *c, int64_t parts)
     return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
 
-/* How the last holder ended, and if it was a crash, the delay is over. */
-static bool knows_last_end(const struct zkl__contender *c)
-{
-    return !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
-}
-
 static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
@@ -1546,26 +1534,6 @@ static void grant(struct zkl__contender *c)
     contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     c->own.guard_at = zkl__core_guard_at(c->core);
     notify_granted(c);
-}
-
-/* Grants the lock, or sends the request that the grant still needs. */
-static void try_to_grant(struct zkl__contender *c)
-{
-    /* Somebody may delete our znode by hand, and another contender of this session may notice that
-     * and be granted before us. So a response that shows our znode counts for one heartbeat. A
-     * multi-contender has a rule of its own (multi.c, look_again). */
-    bool shown = c->multi || shown_within(c, 1) ||
-                 (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
-    bool leased = zkl__core_leased(c->core);
-    bool others = !c->multi || c->multi->open; /* all its members are first */
-    if (!knows_last_end(c)) {
-        mark_send_read(c);
-    } else if (c->node.czxid && others && leased && shown) {
-        grant(c);
-    } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) && (leased ? !shown : !c->grant.proved)) {
-        c->grant.proved = true;
-        contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
-    }
 }
 
 /* --- the end of a hold ------------------------------------------------------------------------ */
@@ -1807,7 +1775,7 @@ static void linger_end(struct zkl__contender *c, enum zkl__linger_state state, c
     move_linger(c, state, why);
     if (c->state == ZKL__LINGERING) {
         own_watch_forget(c);
-        mark_leave(c);
+        leave(c);
         contender_move(c, ZKL__REMOVING, why);
     }
 }
@@ -1880,6 +1848,7 @@ static void advance_waiting(struct zkl__contender *c)
      * no czxid yet. Each other one reads its own before it reads its predecessor: without it, it
      * cannot say whether that znode is older. */
     bool follows = c->state == ZKL__WATCHING && c->peer.follows;
+    bool leased, shown, others;
     if (!follows && !(c->state == ZKL__CREATING && lists) && zkl__node_known(&c->node) &&
         !c->node.czxid && !zkl__node_unsure(&c->node) && !zkl__under_way(c, ZKL__ROLE_STAT)) {
         contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
@@ -1927,7 +1896,21 @@ static void advance_waiting(struct zkl__contender *c)
         }
         break;
     default: /* ZKL__PROVING: the others do not wait */
-        try_to_grant(c);
+        /* Somebody may delete our znode by hand, and another contender of this session may notice
+         * that and be granted before us. So a response that shows our znode counts for one
+         * heartbeat. A multi-contender has a rule of its own (multi.c, look_again). */
+        shown = c->multi || shown_within(c, 1) ||
+                (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
+        leased = zkl__core_leased(c->core);
+        others = !c->multi || c->multi->open; /* all its members are first */
+        if (c->config.mark && c->mark.state != ZKL__MARK_UNCLEAN && !is_clean(c)) {
+            mark_send_read(c); /* how did the last holder end? Or the delay is not over */
+        } else if (c->node.czxid && others && leased && shown) {
+            grant(c);
+        } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) && (leased ? !shown : !c->grant.proved)) {
+            c->grant.proved = true;
+            contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        }
         break;
     }
 }
@@ -2136,9 +2119,8 @@ static void on_release(struct zkl__contender *c)
     } else {
         c->grant.least_until = 0;
     }
-    mark_leave(c);
+    leave(c);
     replacement_forget(c);
-    node_remember_duplicate(&c->node);
     own_watch_forget(c); /* our delete uses the watch up */
     contender_move(c, ZKL__REMOVING, "released");
 }

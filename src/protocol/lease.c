@@ -10,13 +10,6 @@ static int64_t covered(int64_t root, int64_t timeout)
     return root + timeout - timeout / DRIFT;
 }
 
-static void forget_links(struct zkl__lease *lease)
-{
-    for (unsigned i = 0; i < ZKL__LEASE_RINGS; i++) {
-        lease->rings[i].count = 0;
-    }
-}
-
 void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, int64_t began)
 {
     *lease = (struct zkl__lease){.timeout = timeout,
@@ -25,12 +18,6 @@ void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, in
                                  .touched = began,
                                  .until = covered(began, timeout),
                                  .hops = ZKL__HOPS_ONE};
-}
-
-void zkl__lease_end(struct zkl__lease *lease)
-{
-    lease->until = 0;
-    forget_links(lease);
 }
 
 static unsigned oldest_index(const struct zkl__lease_ring *ring)
@@ -124,7 +111,9 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
          * (ExpiryQueue.update). */
         lease->timeout = timeout;
     }
-    forget_links(lease);
+    for (unsigned i = 0; i < ZKL__LEASE_RINGS; i++) {
+        lease->rings[i].count = 0;
+    }
     if (known >= 0) {
         push(&lease->rings[1], known, now, 1);
         push(&lease->rings[3], known, now, 1);

@@ -75,8 +75,6 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
 /* The leader may have begun to expire the session, and not have come to it yet: no grant before a
  * committed write that was sent later than that can last. */
 bool zkl__lease_doubted(const struct zkl__lease *lease, int64_t now);
-/* The session is over. */
-void zkl__lease_end(struct zkl__lease *lease);
 /* An operation of this connection was answered. sent: stamp from before it was handed to the client
  * library; answered: from after the answer was here. Answers come in the order of sending. Returns
  * true when the lease grew. */

@@ -339,17 +339,17 @@ static struct zkl__contender *made_before(const struct zkl__contender *c)
     return ZKL__OWNER(c->peer.in_queue.prev, struct zkl__contender, peer.in_queue);
 }
 
+/* NULL: nobody any more. */
 static void follow(struct zkl__contender *c, struct zkl__contender *follows)
 {
+    if (c->peer.follows) {
+        zkl__list_remove(&c->peer.follows->peer.followers, &c->peer.following);
+    }
     c->peer.follows = follows;
     c->peer.moved = false;
-    zkl__list_prepend(&follows->peer.followers, &c->peer.following);
-}
-
-static void unlink_follower(struct zkl__contender *c)
-{
-    zkl__list_remove(&c->peer.follows->peer.followers, &c->peer.following);
-    c->peer.follows = NULL;
+    if (follows) {
+        zkl__list_prepend(&follows->peer.followers, &c->peer.following);
+    }
 }
 
 bool zkl__peers_follow(struct zkl__contender *c, const char *name)
@@ -414,19 +414,16 @@ const char *zkl__peers_neighbour(struct zkl__contender *c)
 
 void zkl__peers_unfollow(struct zkl__contender *c)
 {
-    if (c->peer.follows) {
-        unlink_follower(c);
-        c->peer.handed = false;
-    }
+    follow(c, NULL);
+    c->peer.handed = false;
 }
 
 void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *c)
 {
     for (struct zkl__contender *next; (next = zkl__peers_first_follower(follower));) {
-        unlink_follower(next);
         follow(next, c);
     }
-    unlink_follower(follower);
+    follow(follower, NULL);
 }
 
 void zkl__peers_stepped(struct zkl__contender *c)
@@ -436,7 +433,6 @@ void zkl__peers_stepped(struct zkl__contender *c)
          * over to waits for that one. */
         ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
             if (follower->peer.handed) {
-                unlink_follower(follower);
                 follow(follower, c->peer.follows);
                 zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
             }
@@ -487,8 +483,7 @@ static bool may_hand_over(const struct zkl__contender *follows,
                           const struct zkl__contender *follower)
 {
     const struct zkl__core *core = follower->core;
-    return follows->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
-           zkl__core_leased(core) &&
+    return follows->grant.end == ZKL__GRANT_HANDED_OVER && zkl__core_grants(core) &&
            !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
            follower->node.czxid && (follows->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&

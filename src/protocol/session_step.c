@@ -169,8 +169,7 @@ void zkl__stats_move(struct zkl__contender *c, enum zkl__contender_state before)
 
 int64_t zkl__core_least_lease(const struct zkl__core *core)
 {
-    return zkl__lease_least(core->lease.timeout, core->config.tick_ns / 2 + core->config.pause_ns,
-                            core->lease.hops);
+    return zkl__lease_least(core->lease.timeout, core->lease.gap, core->lease.hops);
 }
 
 static int64_t lease_left(const struct zkl__core *core)
@@ -837,7 +836,7 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
     core->connected = false;
     core->session_id = 0;
     core->stats.all.expiries++;
-    zkl__lease_end(&core->lease);
+    core->lease.until = 0;
     zkl__core_trace(core, NULL, 0, "the session ended");
     end_unknown(core);
     core->ended = ev->code == ZKL_EAUTH;
