@@ -16,8 +16,8 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
 {
     struct zkl__children *old = *children;
     size_t bytes = 0, kept = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        bytes += strlen(list->children[i]) + 1;
+    ZKL__EACH_NAME (name, list) {
+        bytes += strlen(name) + 1;
     }
     struct zkl__children *fresh =
         zkl__zalloc(heap, sizeof *fresh + list->child_count * sizeof *fresh->all + bytes);
@@ -30,9 +30,9 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
     /* "cversion" is twice the creates less the children (DataNode.copyStat). */
     fresh->created = (uint32_t)list->stat.cversion + (uint32_t)list->stat.child_count;
     char *text = (char *)(fresh->all + list->child_count);
-    for (size_t i = 0; i < list->child_count; i++) {
-        if (!counts || counts(list->children[i])) {
-            fresh->all[fresh->count++].name = zkl__text_put(&text, list->children[i]);
+    ZKL__EACH_NAME (name, list) {
+        if (!counts || counts(name)) {
+            fresh->all[fresh->count++].name = zkl__text_put(&text, name);
         }
     }
     const size_t count = fresh->count;

@@ -805,10 +805,11 @@ static bool predecessor_position(struct zkl__contender *c)
     for (size_t i = 0; i < before; i++) {
         follows += zkl__kind_conflicts(c, index->entries[i].name, index->entries[i].kind);
     }
-    for (size_t i = 0; !index && i < list->child_count; i++) {
-        const char *name = list->children[i];
-        follows +=
-            zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && zkl__name_conflicts(c, name);
+    if (!index) {
+        ZKL__EACH_NAME (name, list) {
+            follows += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 &&
+                       zkl__name_conflicts(c, name);
+        }
     }
     if (follows <= limit_of(c)) {
         report_position(c, follows);
@@ -1637,8 +1638,7 @@ static bool may_arm(const struct zkl__contender *c)
     if (!c->watches[ZKL__WATCHED_LINGER].entry.link) {
         return false;
     }
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
             return false;
         }

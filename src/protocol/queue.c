@@ -55,8 +55,7 @@ const char *zkl__list_user(const struct zkl__reply *list)
 {
     static const char *const directories[] = {"locks", "leases", "members", "pieces"};
     unsigned seen = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         for (int j = 0; name[0] >= 'l' && j < 4; j++) { /* contenders' names begin before that */
             seen |= strcmp(name, directories[j]) == 0 ? 1u << j : 0;
         }
@@ -75,13 +74,13 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     index->base = base;
     index->user = zkl__list_user(list);
     index->count = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        struct zkl__name name = zkl__name_parse(list->children[i]);
-        if (name.kind != ZKL_KIND_FOREIGN) {
+    ZKL__EACH_NAME (name, list) {
+        struct zkl__name parsed = zkl__name_parse(name);
+        if (parsed.kind != ZKL_KIND_FOREIGN) {
             index->entries[index->count++] =
-                (struct zkl__list_entry){.name = list->children[i],
-                                         .position = zkl__sequence_diff(name.sequence, base),
-                                         .kind = name.kind};
+                (struct zkl__list_entry){.name = name,
+                                         .position = zkl__sequence_diff(parsed.sequence, base),
+                                         .kind = parsed.kind};
         }
     }
     zkl__sort(index->entries, index->count, sizeof *index->entries, compare_positions);
@@ -127,8 +126,8 @@ bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index,
     if (index) {
         return index_find(index, name);
     }
-    for (size_t i = 0; i < list->child_count; i++) {
-        if (strcmp(list->children[i], name) == 0) {
+    ZKL__EACH_NAME (child, list) {
+        if (strcmp(child, name) == 0) {
             return true;
         }
     }
@@ -138,8 +137,7 @@ bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index,
 const char *zkl__list_last(const struct zkl__reply *list)
 {
     const char *last = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         bool later =
             !last || zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(last)) > 0;
         if (later && zkl__name_parse(name).kind != ZKL_KIND_FOREIGN) {
@@ -153,8 +151,7 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
                     const char **lowest, const char **other)
 {
     *lowest = *other = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         /* In a long queue nearly all are others': what only ours have is looked at before the whole
          * name is. */
         if (strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) != 0 ||
@@ -194,8 +191,7 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
     }
     int32_t nearest = INT32_MIN;
     const char *predecessor = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         int32_t position = zkl__sequence_diff(zkl__name_sequence(name), own);
         bool nearer = position < 0 &&
                       (!predecessor || position > nearest); /* seldom: then the kind is looked at */
@@ -617,8 +613,10 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     }
     /* Does it show others than contenders of this session? */
     size_t contenders = core->index ? core->index->count : 0, ours = 0;
-    for (size_t i = 0; i < reply->child_count && !core->index; i++) {
-        contenders += zkl__name_contends(reply->children[i]);
+    if (!core->index) {
+        ZKL__EACH_NAME (name, reply) {
+            contenders += zkl__name_contends(name);
+        }
     }
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         ours += zkl__node_known(&own->node) && zkl__list_has(reply, core->index, own->node.name);

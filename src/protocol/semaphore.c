@@ -51,6 +51,10 @@ enum {
     ZKL__ROLE_LEASE  /* + which of the children */
 };
 
+#define EACH_PERMIT(permit, s)                                            \
+    for (struct zkl__permit *permit = (struct zkl__permit *)(s)->permits; \
+         (permit) < (s)->permits + (s)->config.count; (permit)++)
+
 static void on_outcome(void *owner, const struct zkl__outcome *outcome);
 
 /* --- states ---------------------------------------------------------------------------------- */
@@ -136,9 +140,9 @@ static void drop_contender(struct zkl__contender **contender)
 
 static void drop_leases(struct zkl__semaphore *s)
 {
-    for (int i = 0; i < s->config.count; i++) {
-        drop_contender(&s->permits[i].contender);
-        s->permits[i].token = 0;
+    EACH_PERMIT (permit, s) {
+        drop_contender(&permit->contender);
+        permit->token = 0;
     }
 }
 
@@ -197,8 +201,8 @@ static void queue_again(struct zkl__semaphore *s)
 
 static bool all_leased(const struct zkl__semaphore *s, int64_t now)
 {
-    for (int i = 0; i < s->config.count; i++) {
-        const struct zkl__contender *lease = s->permits[i].contender;
+    EACH_PERMIT (permit, s) {
+        const struct zkl__contender *lease = permit->contender;
         if (lease && !zkl__contender_holds(&lease->machine, now)) {
             return false;
         }
@@ -347,13 +351,13 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
     /* To read the list once for each of few is less than to sort it. Without memory so are many. */
     struct zkl__list_index *index =
         s->config.count > 4 ? zkl__list_index_new(&s->core->config.heap, list, 0) : NULL;
-    for (int i = 0; i < s->config.count; i++) {
-        ours = ours && zkl__list_has(list, index, zkl__contender_node(s->permits[i].contender));
+    EACH_PERMIT (permit, s) {
+        ours = ours && zkl__list_has(list, index, permit->contender->node.name);
     }
     zkl__free(&s->core->config.heap, index);
     s->lease_count = 0;
-    for (size_t i = 0; i < list->child_count; i++) {
-        s->lease_count += is_lease(list->children[i]);
+    ZKL__EACH_NAME (name, list) {
+        s->lease_count += is_lease(name);
     }
     if (s->limit != ZKL__LIMIT_UNSET) {
         zkl__core_trace(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
@@ -376,8 +380,8 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
     } else if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {
         fail_acquire(s, ZKL_ENOMEM, "out of memory");
     } else { /* of a lease that is still listed it keeps what it knows, and our own need no look */
-        for (int i = 0; i < s->config.count; i++) {
-            const char *own = zkl__contender_node(s->permits[i].contender);
+        EACH_PERMIT (permit, s) {
+            const char *own = permit->contender->node.name;
             zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_EPHEMERAL;
         }
         forget_looks(s);
@@ -552,16 +556,16 @@ static void send_what_is_needed(struct zkl__semaphore *s)
                                 .version = s->version});
         break;
     case ZKL__SEMAPHORE_QUEUED:
-        if (s->queue_node.contender->state == ZKL__HELD) {
-            move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
+        if (s->queue_node.contender->state != ZKL__HELD) {
+            break;
         }
-        for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_MAKING; i++) {
-            struct zkl__permit *permit = &s->permits[i];
-            if (make_contender(permit, &lease_rule, s->config.leases)) {
-                zkl__contender_start(permit->contender, INT64_MAX, false);
-            } else {
+        move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
+        EACH_PERMIT (permit, s) {
+            if (!make_contender(permit, &lease_rule, s->config.leases)) {
                 fail_acquire(s, ZKL_ENOMEM, "out of memory");
+                break;
             }
+            zkl__contender_start(permit->contender, INT64_MAX, false);
         }
         break;
     case ZKL__SEMAPHORE_MAKING:
@@ -583,9 +587,9 @@ static void release_leases(struct zkl__semaphore *s)
         end_acquire(s, "nothing was left");
         notify_owner(s, ZKL__RELEASED, "nothing was left");
     }
-    for (int i = 0; i < s->config.count; i++) {
-        if (s->permits[i].contender) {
-            zkl__contender_post(s->permits[i].contender, ZKL__CE_RELEASE);
+    EACH_PERMIT (permit, s) {
+        if (permit->contender) {
+            zkl__contender_post(permit->contender, ZKL__CE_RELEASE);
         }
     }
 }
@@ -701,10 +705,12 @@ static void step_semaphore(struct zkl__machine *machine)
     ZKL__ENSURE(waits || (!s->busy && s->looks == 0 && !s->leases));
     ZKL__ENSURE(head || (!s->watch.entry.link && !s->limit_watch.entry.link &&
                          s->limit == ZKL__LIMIT_UNREAD));
-    for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
-        const struct zkl__contender *lease = s->permits[i].contender;
-        ZKL__ENSURE(!lease ||
-                    (lease->state == ZKL__HELD && lease->node.czxid == s->permits[i].token));
+    if (s->state == ZKL__SEMAPHORE_HELD) {
+        EACH_PERMIT (permit, s) {
+            const struct zkl__contender *lease = permit->contender;
+            ZKL__ENSURE(!lease ||
+                        (lease->state == ZKL__HELD && lease->node.czxid == permit->token));
+        }
     }
     bool runs = s->state != ZKL__SEMAPHORE_NEW && s->state != ZKL__SEMAPHORE_ENDED;
     bool soon = s->retry_at > s->core->now && s->retry_at < s->deadline;
@@ -754,8 +760,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     case ZKL__EV_GIVE_BACK: /* the youngest ones first */
         for (int count = order->count; count > 0; count--) {
             struct zkl__permit *last = NULL;
-            for (int i = 0; i < s->config.count; i++) {
-                struct zkl__permit *permit = &s->permits[i];
+            EACH_PERMIT (permit, s) {
                 last = permit->contender && (!last || permit->token > last->token) ? permit : last;
             }
             if (last) {
@@ -803,8 +808,8 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         (struct zkl__watch){.fired = on_watch_fired, .owner = s, .entry.path = config->leases};
     s->limit_watch =
         (struct zkl__watch){.fired = on_watch_fired, .owner = s, .entry.path = config->path};
-    for (int i = 0; i < config->count; i++) {
-        s->permits[i].semaphore = s;
+    EACH_PERMIT (permit, s) {
+        permit->semaphore = s;
     }
     zkl__list_prepend(&core->machines[ZKL__RANK_LAST], &s->machine.in_session);
     s->queue_node.semaphore = s;
@@ -821,8 +826,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
 int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
 {
     int64_t first = INT64_MAX;
-    for (int i = 0; i < s->config.count; i++) {
-        const struct zkl__permit *permit = &s->permits[i];
+    EACH_PERMIT (permit, s) {
         first = permit->contender && permit->token < first ? permit->token : first;
     }
     return first;
@@ -854,8 +858,8 @@ int zkl__semaphore_count(const struct zkl__semaphore *semaphore)
 int zkl__semaphore_held(const struct zkl__semaphore *s)
 {
     int count = 0;
-    for (int i = 0; i < s->config.count; i++) {
-        count += s->permits[i].contender != NULL;
+    EACH_PERMIT (permit, s) {
+        count += permit->contender != NULL;
     }
     return count;
 }

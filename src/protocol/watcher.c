@@ -724,8 +724,7 @@ static bool may_lead(const struct zkl__observer *o, const char *name)
 static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
 {
     const char *first = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
+    ZKL__EACH_NAME (name, list) {
         if (may_lead(o, name) && (!first || stands_before(name, first))) {
             first = name;
         }
