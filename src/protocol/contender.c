@@ -290,7 +290,12 @@ static void node_ended(struct zkl__node *node)
 static void new_attempt(struct zkl__contender *c)
 {
     char uuid[ZKL__UUID_LENGTH + 1];
-    zkl__core_uuid(c->core, uuid);
+    uint64_t seed[2], words[2]; /* nobody else has the uuid that comes of these */
+    memcpy(seed, c->core->config.seed, sizeof seed);
+    c->core->uuids++;
+    words[0] = zkl__next_mix(seed[0] ^ zkl__next_mix(c->core->uuids));
+    words[1] = zkl__next_mix(seed[1] + c->core->uuids);
+    zkl__uuid_format(uuid, (const uint8_t *)words);
     if (!c->config.revocable) {
         zkl__uuid_refuse_requests(uuid);
     }
@@ -1530,10 +1535,18 @@ static void notify_granted(struct zkl__contender *c)
     c->out->unclean = c->mark.state == ZKL__MARK_UNCLEAN;
 }
 
+#define GUARDS_MOST 4096 /* that begin in one heartbeat */
+#define GUARD_SLOTS 64   /* moments in one heartbeat at which they do */
+
 static void grant(struct zkl__contender *c)
 {
+    struct zkl__core *core = c->core;
+    int64_t heartbeat = zkl__lease_heartbeat(core->timeout), slot = heartbeat / GUARD_SLOTS + 1;
+    int64_t next = core->guard_at + heartbeat / GUARDS_MOST + 1, least = core->now + heartbeat;
     contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    c->own.guard_at = zkl__core_guard_at(c->core);
+    /* It begins to watch its own node after its first heartbeat, and not many do at once. */
+    core->guard_at = next > least ? next : least;
+    c->own.guard_at = (core->guard_at / slot + 1) * slot;
     notify_granted(c);
 }
 

@@ -216,11 +216,6 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
 bool zkl__core_leased(const struct zkl__core *core);
 /* Connected, and with a lease to grant on. */
 bool zkl__core_grants(const struct zkl__core *core);
-/* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many
- * at once. */
-int64_t zkl__core_guard_at(struct zkl__core *core);
-/* A uuid that nobody else has. */
-void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
 /* A line about what path and number say; path NULL: the session. */
 void zkl__core_say(const struct zkl__core *core, zkl_log_level level, const char *path,
                    unsigned number, const char *format, ...) __attribute__((format(printf, 5, 6)));

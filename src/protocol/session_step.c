@@ -24,16 +24,6 @@ void zkl__core_say(const struct zkl__core *core, zkl_log_level level, const char
     port->log(port->ctx, level, path, number, what);
 }
 
-void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
-{
-    uint64_t seed[2], words[2];
-    memcpy(seed, core->config.seed, sizeof seed);
-    core->uuids++;
-    words[0] = zkl__next_mix(seed[0] ^ zkl__next_mix(core->uuids));
-    words[1] = zkl__next_mix(seed[1] + core->uuids);
-    zkl__uuid_format(out, (const uint8_t *)words);
-}
-
 /* === statistics =============================================================================== */
 
 #define LEAST_US 128
@@ -632,17 +622,6 @@ bool zkl__core_settled(const struct zkl__core *core)
 bool zkl__core_grants(const struct zkl__core *core)
 {
     return core->connected && zkl__core_leased(core);
-}
-
-#define GUARDS_MOST 4096 /* that begin in one heartbeat */
-#define GUARD_SLOTS 64   /* moments in one heartbeat at which they do */
-
-int64_t zkl__core_guard_at(struct zkl__core *core)
-{
-    int64_t heartbeat = zkl__lease_heartbeat(core->timeout), slot = heartbeat / GUARD_SLOTS + 1;
-    int64_t next = core->guard_at + heartbeat / GUARDS_MOST + 1, least = core->now + heartbeat;
-    core->guard_at = next > least ? next : least;
-    return (core->guard_at / slot + 1) * slot;
 }
 
 /* A holder beyond the end of the lease has lost; jeopardy is reported. */
