@@ -14,6 +14,7 @@ checks=0
 ran=
 failures=0
 work=$(mktemp -d)
+mkfifo "$work/never" # nobody writes to it
 trap 'finish' EXIT
 
 # Begins again under a sandbox with these options, unless under one already.
@@ -87,7 +88,7 @@ thaw_servers() { kill -CONT $ZKLOCK_SANDBOX_PIDS; }
 
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
-moment() { read -rt 0.01 <> <(:) || :; }
+moment() { read -rt 0.01 <>"$work/never" || :; }
 
 # await WHAT CMD...: until CMD succeeds, a minute at most, or $patience_ms: less than a session's timeout, for what its end would bring as well.
 await() {
@@ -170,7 +171,6 @@ queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
 
 # hold LOCK: somebody holds it from now on, as $holder, until a signal comes. The session is that of a machine that stands still for seconds.
 hold() {
-    [ -p "$work/never" ] || mkfifo "$work/never"
     zklock --session-timeout 30s hold "$1" <>"$work/never" >"$work/held" &
     holder=$!
     await "a holder of $1" queued "$1" 1
@@ -236,7 +236,6 @@ last_pid() { tail -n 1 "$work/$1.terms"; }
 
 # run_lively NAME run OPTION...: CMD in the background does not end of TERM, whose time it notes, and says all the time that it lives.
 run_lively() {
-    [ -p "$work/never" ] || mkfifo "$work/never"
     FILE=$work/$1
     rm -f "$FILE".*
     background zklock --session-timeout 4s "${@:2}" "$1" bash -c "trap 'echo \${EPOCHREALTIME/./} >$FILE.term' TERM; echo \$\$ >$FILE.pid
@@ -257,7 +256,6 @@ has_kazoo() { /usr/bin/python3 -c 'import kazoo' 2>/dev/null; }
 
 # stranger CODE: a client of another library, zk, does what the lines of CODE (Python) say, and stays, as $stranger.
 stranger() {
-    [ -p "$work/never" ] || mkfifo "$work/never"
     rm -f "$work/ready"
     /usr/bin/python3 -c "
 import os, sys
