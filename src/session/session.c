@@ -446,21 +446,21 @@ static void get_complaint(zkl_session *session, char *words, size_t size)
     }
 }
 
-static int refused(zkl_session *session, zkl_error *err)
+static int refused(struct zkl__call *call)
 {
+    zkl_session *session = call->session;
     const struct zkl__settings *settings = &session->settings;
     if (settings->options.sasl) {
         char words[160];
         get_complaint(session, words, sizeof words);
-        return zkl__fail_at(err, session->status.why, NULL, "%.60s: SASL failed: %s",
-                            settings->servers,
-                            words[0] ? words : "the servers refuse the credentials");
+        FAIL(call, session->status.why, "%.60s: SASL failed: %s", settings->servers,
+             words[0] ? words : "the servers refuse the credentials");
     }
     const char *scheme = settings->options.auth_scheme;
-    return zkl__fail_at(err, session->status.why, NULL,
-                        scheme ? "%.120s: credentials of scheme \"%s\" refused"
-                               : "%.120s: the servers demand credentials, and there are none",
-                        settings->servers, scheme);
+    FAIL(call, session->status.why,
+         scheme ? "%.120s: credentials of scheme \"%s\" refused"
+                : "%.120s: the servers demand credentials, and there are none",
+         settings->servers, scheme);
 }
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
@@ -473,29 +473,28 @@ struct opening {
     bool connected;
 };
 
-static int fail_to_open(struct opening *opening)
+static int fail_to_open(struct zkl__call *call)
 {
-    zkl_session *session = opening->call.session;
-    zkl_error *err = opening->call.err;
+    const struct opening *opening = (const struct opening *)call;
+    zkl_session *session = call->session;
     const struct zkl__settings *settings = &session->settings;
     const zkl_error *why = &session->status.open_error;
     int64_t waited_ms = (zkl__clock_now() - opening->began) / ZKL__MS;
     int64_t wanted_ms = settings->options.connect_timeout_ms;
     if (opening->connected) {
-        return zkl__fail_at(err, ZKL_ECONNECT, NULL,
-                            "%.120s took the connection and gave no further answer",
-                            settings->servers);
+        FAIL(call, ZKL_ECONNECT, "%.120s took the connection and gave no further answer",
+             settings->servers);
     }
     if (zkl__out_of_descriptors()) {
-        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%s", ZKL__NO_DESCRIPTOR);
+        FAIL(call, ZKL_ELIMIT, "%s", ZKL__NO_DESCRIPTOR);
     }
     if (is_hopeless(why)) {
-        return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
+        return zkl__fail(call->err, why->code, why->zk_code, NULL, "%s", why->text);
     }
     /* A port that was forgotten is the likeliest reason where one is missing. */
     size_t length = 0;
     const char *portless = zkl__store_without_port(settings->servers, &length);
-    char hint[96] = "", words[sizeof err->text];
+    char hint[96] = "", words[sizeof why->text];
     snprintf(words, sizeof words, "%s", why->text);
     if (portless) {
         snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
@@ -504,10 +503,9 @@ static int fail_to_open(struct opening *opening)
     if (!words[0]) {
         get_complaint(session, words, sizeof words);
     }
-    return zkl__fail_at(err, ZKL_ECONNECT, NULL, "no response from %.120s within %lld ms%s%s%s",
-                        settings->servers,
-                        (long long)(waited_ms < wanted_ms ? waited_ms : wanted_ms), hint,
-                        words[0] ? ": " : "", words);
+    FAIL(call, ZKL_ECONNECT, "no response from %.120s within %lld ms%s%s%s", settings->servers,
+         (long long)(waited_ms < wanted_ms ? waited_ms : wanted_ms), hint, words[0] ? ": " : "",
+         words);
 }
 
 /* A chroot is never made here: one that is missing is most often a slip of the pen. The look for it
@@ -518,13 +516,13 @@ static int run(struct zkl__call *call)
     zkl_session *session = call->session;
     const struct zkl__status *status = &session->status;
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
-        return refused(session, call->err); /* also when connected first: so the servers do it */
+        return refused(call); /* also when connected first: so the servers do it */
     }
     CALL_BEGIN(call);
     /* Names of servers that do not resolve yet are tried again, as servers that do not answer are.
      */
     AWAIT_CALL(call, status->state == ZKL_SESSION_CONNECTED ? ZKL_OK
-                     : is_hopeless(&status->open_error)     ? fail_to_open(opening)
+                     : is_hopeless(&status->open_error)     ? fail_to_open(call)
                                                             : ZKL__PENDING);
     opening->connected = true;
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
@@ -545,7 +543,7 @@ static int run(struct zkl__call *call)
 static int conclude(struct zkl__call *call, int rc)
 {
     bool late = rc == ZKL_ETIMEOUT;
-    int why = late || rc == ZKL_ECLOSED ? fail_to_open((struct opening *)call) : rc;
+    int why = late || rc == ZKL_ECLOSED ? fail_to_open(call) : rc;
     return late ? why : rc;
 }
 

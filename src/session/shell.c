@@ -192,7 +192,7 @@ static void look(void *owner)
 {
     struct zkl__margin *margin = owner;
     int64_t until = margin->until(margin->owner), left = zkl__session_left(until);
-    if (left == 0 || left <= margin->ns) {
+    if (left <= margin->ns) {
         margin->reached(margin->owner);
     } else {
         zkl__alarms_set(&margin->session->alarms, &margin->alarm,
@@ -211,7 +211,7 @@ void zkl__margin_watch(struct zkl__margin *margin)
 
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
 {
-    if (session->status.stopping || session->status.closing) {
+    if (session->status.stopping) {
         return zkl__fail_at(err, ZKL_ECLOSED, NULL, "the session is being closed");
     }
     task->thread = pthread_self();
