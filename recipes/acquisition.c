@@ -48,7 +48,7 @@ static void notify_state(zkl_lock *lock, zkl_state state)
     } else {
         lock->latest = state;
     }
-    zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
+    zkl__object_post(&lock->object);
 }
 
 /* ZKL_STATE_IDLE: no state is left to report. */
@@ -108,6 +108,7 @@ void zkl__lock_run_notice(void *owner)
 
 static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
+    zkl_lock *lock = acquisition->lock;
     end_stops(acquisition);
     acquisition->settled = true;
     acquisition->granted = outcome->kind == ZKL__GRANTED;
@@ -115,8 +116,8 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->zk_code = outcome->zk_code;
     acquisition->why =
         acquisition->granted ? "the lease ended" : outcome->why; /* until a loss names its reason */
-    for (uint8_t i = 1; !acquisition->granted && i < acquisition->lock->path_count; i++) {
-        if (strcmp(outcome->path, acquisition->lock->paths[i]) == 0) {
+    for (uint8_t i = 1; !acquisition->granted && i < lock->path_count; i++) {
+        if (strcmp(outcome->path, lock->paths[i]) == 0) {
             acquisition->failed = i;
         }
     }
@@ -125,11 +126,10 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
-    zkl__campaign_wake(acquisition->lock);
-    zkl__calls_poke(acquisition->lock->session, &acquisition->lock->object);
+    zkl__campaign_wake(lock);
+    zkl__calls_poke(lock->session, &lock->object);
     if (acquisition->completion) {
-        zkl__callbacks_post(&acquisition->lock->session->callbacks,
-                            &acquisition->completion->callback);
+        zkl__callbacks_post(&lock->session->callbacks, &acquisition->completion->callback);
     }
 }
 
@@ -200,7 +200,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__REVOKED:
         if (current) {
             lock->revoked = true;
-            zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
+            zkl__object_post(&lock->object);
         }
         break;
     case ZKL__RELEASED:
@@ -217,7 +217,7 @@ static void on_position(void *owner, size_t position)
     zkl_lock *lock = ((struct zkl__acquisition *)owner)->lock;
     lock->position_changed = true;
     lock->position = position;
-    zkl__callbacks_post(&lock->session->callbacks, &lock->object.notice);
+    zkl__object_post(&lock->object);
 }
 
 /* --- the acquire ----------------------------------------------------------------------------- */
@@ -561,7 +561,6 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
 /* It waits for the server's response. */
 struct releasing {
     struct zkl__call call; /* first */
-    zkl_lock *lock;
     int64_t deadline;
     struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
     const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
@@ -572,9 +571,10 @@ static int conclude_release(struct zkl__call *call, int rc)
 {
     const struct releasing *releasing = (const struct releasing *)call;
     (void)rc;
-    return releasing->lost ? zkl__fail_at(call->err, ZKL_ELOST, NULL, "lost while it was held: %s",
-                                          releasing->lost)
-                           : ZKL_OK;
+    if (releasing->lost) {
+        FAIL(call, ZKL_ELOST, "lost while it was held: %s", releasing->lost);
+    }
+    return ZKL_OK;
 }
 
 static int run_release(struct zkl__call *call)
@@ -587,11 +587,10 @@ static int run_release(struct zkl__call *call)
 
 /* The grant ends here. The contender sends the delete again until
  * its znode is deleted, so a lost reply does not matter. */
-static int begin_release(struct zkl__call *call, zkl_error *err)
+static int begin_release(struct zkl__call *call)
 {
     struct releasing *releasing = (struct releasing *)call;
-    zkl_lock *lock = releasing->lock;
-    (void)err;
+    zkl_lock *lock = (zkl_lock *)call->owner;
     releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
     if (--lock->acquisition->depth == 0) {
         releasing->acquisition = zkl__acquisition_send_release(lock);
@@ -619,7 +618,6 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
                                        .end = end_release,
                                        .owner = (struct zkl__object *)lock,
                                        .finishes = true},
-                              .lock = lock,
                               .deadline = deadline};
     if (!lock || !done) {
         return zkl__fail_null(err, lock ? "done" : "lock");

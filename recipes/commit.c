@@ -9,8 +9,7 @@
 
 struct commit {
     struct zkl__call call; /* first */
-    zkl_lock *lock;
-    const zkl_op *ops; /* the user's memory, until the call has begun */
+    const zkl_op *ops;     /* the user's memory, until the call has begun */
     size_t count;
     zkl_op_result *results;
     /* The call's block is the transaction: checks of the hold's znodes, then the user's operations.
@@ -103,7 +102,7 @@ static int run_commit(struct zkl__call *call)
 }
 
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
-static int begin_commit(struct zkl__call *call, zkl_error *err)
+static int begin_commit(struct zkl__call *call)
 {
     static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE,
                                               ZKL__OP_CHECK};
@@ -111,18 +110,18 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
     const zkl_heap *heap = &call->session->heap;
     struct zkl__lock_status held;
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
-    int rc = zkl__lock_check_held(commit->lock, &held, "not done: ", err);
+    zkl_lock *lock = (zkl_lock *)call->owner;
+    int rc = zkl__lock_check_held(lock, &held, "not done: ", call->err);
     if (rc != ZKL_OK) {
         return rc;
     }
     if (!zkl__core_facts(call->session->core).connected) {
-        return zkl__fail_at(err, ZKL_ECONNECT, call->path, "not done: no connection");
+        FAIL(call, ZKL_ECONNECT, "not done: no connection");
     }
-    commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
+    commit->checks = zkl__lock_nodes(lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
-        return zkl__fail_at(err, ZKL_ELIMIT, call->path,
-                            "not done: the hold has %zu znodes, more than %d", commit->checks,
-                            ZKL_COMMIT_MAX);
+        FAIL(call, ZKL_ELIMIT, "not done: the hold has %zu znodes, more than %d", commit->checks,
+             ZKL_COMMIT_MAX);
     }
     size_t count = commit->checks + commit->count;
     struct zkl__op *parts = zkl__alloc(heap, count * sizeof *parts);
@@ -150,7 +149,7 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
     call->block = parts ? zkl__op_copy(heap, &transaction) : NULL;
     zkl__free(heap, parts);
     if (!call->block) {
-        return zkl__fail_at(err, ZKL_ENOMEM, call->path, "not done: no memory");
+        FAIL(call, ZKL_ENOMEM, "not done: no memory");
     }
     zkl__call_bind_lease(call, &held);
     return ZKL_OK;
@@ -161,7 +160,6 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
 {
     struct commit given = {
         .call = {.run = run_commit, .begin = begin_commit, .owner = (struct zkl__object *)lock},
-        .lock = lock,
         .ops = ops,
         .count = count,
         .results = results,
@@ -196,13 +194,12 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
             return zkl__fail_at(err, ZKL_EINVAL, op->path,
                                 "operation %zu: not an absolute znode path", i);
         }
-        if (has_data(op) && op->size > 0 && !op->data) {
+        size_t size = has_data(op) ? op->size : 0;
+        if (size > 0 && !op->data) {
             return zkl__fail_at(err, ZKL_EINVAL, op->path,
-                                "operation %zu: data is NULL, size is %zu", i, op->size);
+                                "operation %zu: data is NULL, size is %zu", i, size);
         }
-        if (has_data(op)) {
-            bytes = op->size <= ZKL_COMMIT_DATA_MAX ? bytes + op->size : SIZE_MAX;
-        }
+        bytes = size <= ZKL_COMMIT_DATA_MAX ? bytes + size : SIZE_MAX;
         if (bytes > ZKL_COMMIT_DATA_MAX) {
             return zkl__fail_at(err, ZKL_ELIMIT, NULL, "more than %d bytes of data",
                                 ZKL_COMMIT_DATA_MAX);
@@ -238,8 +235,7 @@ struct data {
 
 struct reading {
     struct zkl__call call; /* first */
-    zkl_lock *lock;
-    int64_t token; /* of the grant that it began under */
+    int64_t token;         /* of the grant that it began under */
     bool fresh;
     zkl_data **out; /* what was read is the call's block until then */
 };
@@ -284,7 +280,7 @@ static int run_read(struct zkl__call *call)
     if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
         AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET});
     }
-    if (zkl__lock_status_locked(reading->lock).token != reading->token) {
+    if (zkl__lock_status_locked((zkl_lock *)call->owner).token != reading->token) {
         FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
     }
     if (call->answer.rc != ZKL__RC_OK) {
@@ -298,11 +294,11 @@ static int run_read(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int begin_read(struct zkl__call *call, zkl_error *err)
+static int begin_read(struct zkl__call *call)
 {
     struct reading *reading = (struct reading *)call;
     struct zkl__lock_status held;
-    int rc = zkl__lock_check_held(reading->lock, &held, "not read: ", err);
+    int rc = zkl__lock_check_held((zkl_lock *)call->owner, &held, "not read: ", call->err);
     if (rc == ZKL_OK) {
         reading->token = held.token;
         zkl__call_bind_lease(call, &held);
@@ -315,7 +311,6 @@ int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool f
 {
     struct reading given = {
         .call = {.run = run_read, .begin = begin_read, .owner = (struct zkl__object *)lock},
-        .lock = lock,
         .fresh = fresh,
         .out = out};
     ZKL__CLEAR(out);

@@ -99,34 +99,11 @@ static int read_ready(struct passage *p)
 
 static int membership_lost(struct passage *p)
 {
-    const zkl_lock *lock = p->lock;
-    zkl_error *err = p->call.err;
-    if (lock->session->status.closing) {
-        return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session was closed meanwhile");
+    struct zkl__call *call = &p->call;
+    if (call->session->status.closing) {
+        FAIL(call, ZKL_ECLOSED, "the session was closed meanwhile");
     }
-    return zkl__fail_at(err, ZKL_ELOST, lock->path,
-                        "our membership was lost while we waited for the others");
-}
-
-/* Finds the youngest member. Readers and writers have names that no member has. The contenders of a
- * mutex look like members. */
-static int judge_members(struct passage *p)
-{
-    const struct zkl__children *members = p->call.children;
-    p->youngest = 0;
-    for (size_t i = 0; i < members->count; i++) {
-        const struct zkl__child *child = &members->all[i];
-        zkl_kind kind = zkl__name_parse(child->name).kind;
-        if (child->verdict != ZKL__CHILD_EPHEMERAL) {
-            continue;
-        }
-        if (kind != ZKL_KIND_FOREIGN && kind != ZKL_KIND_LOCK) {
-            return zkl__fail_at(p->call.err, ZKL_ECONFLICT, p->lock->path,
-                                "the path is in use as a lock: %.80s", child->name);
-        }
-        p->youngest = child->czxid > p->youngest ? child->czxid : p->youngest;
-    }
-    return ZKL_OK;
+    FAIL(call, ZKL_ELOST, "our membership was lost while we waited for the others");
 }
 
 static int run_enter(struct zkl__call *call)
@@ -147,7 +124,20 @@ static int run_enter(struct zkl__call *call)
         }
         if (call->children->count >= p->count) {
             AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
-            AWAIT_CALL(call, judge_members(p));
+            /* Readers and writers have names that no member has. The contenders of a mutex look
+             * like members. */
+            p->youngest = 0;
+            for (size_t i = 0; i < call->children->count; i++) {
+                const struct zkl__child *child = &call->children->all[i];
+                zkl_kind kind = zkl__name_parse(child->name).kind;
+                if (child->verdict != ZKL__CHILD_EPHEMERAL) {
+                    continue;
+                }
+                if (kind != ZKL_KIND_FOREIGN && kind != ZKL_KIND_LOCK) {
+                    FAIL(call, ZKL_ECONFLICT, "the path is in use as a lock: %.80s", child->name);
+                }
+                p->youngest = child->czxid > p->youngest ? child->czxid : p->youngest;
+            }
         }
         if (zkl__children_count(call->children, ZKL__CHILD_EPHEMERAL) >= p->count) {
             p->renew = false;
@@ -172,7 +162,7 @@ static int run_enter(struct zkl__call *call)
                   {.kind = p->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
                    .dir = p->ready_path,
                    .mode = ZKL__PERSISTENT,
-                   .version = p->renew ? p->version : -1});
+                   .version = p->version});
             enum zkl__rc ready = call->answer.parts[1];
             if (call->answer.parts[0] == ZKL__RC_NONODE) {
                 RETURN(call, membership_lost(p));
@@ -269,11 +259,11 @@ static void end(struct zkl__call *call)
     }
 }
 
-static int begin_enter(struct zkl__call *call, zkl_error *err)
+static int begin_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     if (p->lock->object.freed) {
-        return zkl__fail_freed(err, p->lock->path);
+        return zkl__fail_freed(call->err, NULL);
     }
     p->part.call = call;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
@@ -281,15 +271,15 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     return ZKL_OK;
 }
 
-static int begin_leave(struct zkl__call *call, zkl_error *err)
+static int begin_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     if (!p->lock->acquisition || !p->lock->acquisition->granted) {
-        return zkl__lock_not_granted(p->lock, err);
+        return zkl__lock_not_granted(p->lock, call->err);
     }
     p->acquisition = p->lock->acquisition;
     p->acquisition->refs++;
-    return begin_enter(call, err);
+    return begin_enter(call);
 }
 
 static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t timeout_ms,

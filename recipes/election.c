@@ -359,8 +359,7 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
 
 struct publishing {
     struct zkl__call call; /* first */
-    zkl_lock *lock;
-    const char *given; /* the user's memory, until the call has begun */
+    const char *given;     /* the user's memory, until the call has begun */
     /* The call's block is our copy; later acquires of the candidate publish it, too. */
     char node[ZKL__NAME_MAX];
     int64_t token;
@@ -371,11 +370,11 @@ struct publishing {
 static void on_own_node(struct zkl__call *call, const struct zkl__reply *reply)
 {
     const struct publishing *publishing = (const struct publishing *)call;
-    zkl_lock *lock = publishing->lock;
+    zkl_lock *lock = (zkl_lock *)call->owner;
     if (reply->rc == ZKL__RC_OK && zkl__lock_status_locked(lock).token == publishing->token &&
         zkl__contender_revoked((struct zkl__contender *)lock->acquisition->machine, reply)) {
         lock->revoked = true;
-        zkl__callbacks_post(&call->session->callbacks, &lock->object.notice);
+        zkl__object_post(&lock->object);
     }
 }
 
@@ -384,7 +383,7 @@ static void on_own_node(struct zkl__call *call, const struct zkl__reply *reply)
 static int run_publish(struct zkl__call *call)
 {
     struct publishing *publishing = (struct publishing *)call;
-    zkl_lock *lock = publishing->lock;
+    zkl_lock *lock = (zkl_lock *)call->owner;
     struct candidate *candidate = (struct candidate *)lock;
     const zkl_heap *heap = &call->session->heap;
     CALL_BEGIN(call);
@@ -427,17 +426,16 @@ static int run_publish(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int begin_publish(struct zkl__call *call, zkl_error *err)
+static int begin_publish(struct zkl__call *call)
 {
     struct publishing *publishing = (struct publishing *)call;
-    zkl_lock *lock = publishing->lock;
-    struct zkl__lock_status now = zkl__lock_status_locked(lock);
+    struct zkl__lock_status now = zkl__lock_status_locked((zkl_lock *)call->owner);
     if (now.token == 0) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "only the leader publishes a value");
+        FAIL(call, ZKL_ENOTHELD, "only the leader publishes a value");
     }
-    call->block = zkl__copy_text(&lock->session->heap, publishing->given);
+    call->block = zkl__copy_text(&call->session->heap, publishing->given);
     if (!call->block) {
-        return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for the value");
+        FAIL(call, ZKL_ENOMEM, "no memory for the value");
     }
     publishing->token = now.token;
     publishing->number = call->number;
@@ -450,7 +448,6 @@ int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeou
 {
     struct publishing given = {
         .call = {.run = run_publish, .begin = begin_publish, .owner = (struct zkl__object *)lock},
-        .lock = lock,
         .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {

@@ -112,11 +112,6 @@ struct zkl_group {
     bool outlives_handle;     /* the user has freed it; it lives on until it has left */
 };
 
-static const zkl_heap *group_heap(const struct zkl_group *group)
-{
-    return &group->object.session->heap;
-}
-
 static zkl_state group_state(const struct zkl_group *group)
 {
     if (!group->m.wanted) {
@@ -178,11 +173,12 @@ static void stop_membership(struct zkl__object *object)
 
 static void destroy(struct zkl__object *object)
 {
-    struct zkl_group *group = (struct zkl_group *)object;
-    zkl__free(group_heap(group), group->m.id);
-    zkl__free(group_heap(group), group->m.data);
-    zkl__free(group_heap(group), group->m.acl);
-    zkl__free(group_heap(group), group->m.make_path);
+    const struct zkl_group *group = (const struct zkl_group *)object;
+    const zkl_heap *heap = &object->session->heap;
+    zkl__free(heap, group->m.id);
+    zkl__free(heap, group->m.data);
+    zkl__free(heap, group->m.acl);
+    zkl__free(heap, group->m.make_path);
 }
 
 static const struct zkl__object_ops group_ops = {
@@ -267,8 +263,7 @@ void zkl_group_free(zkl_group *group)
     zkl_session *session = group->object.session;
     group->object.freed = true; /* what is called back below may not join again */
     begin_leaving(group);
-    zkl__calls_end(session, &group->object, ZKL_ECANCELED, true);
-    zkl__calls_deliver(session, &group->object);
+    zkl__calls_finish(&group->object);
     group->outlives_handle = group->m.watcher.core && group->m.node != ZKL__MEMBER_NONE;
     bool goes_on = group->outlives_handle;
     group->object.refs += goes_on;
@@ -302,7 +297,7 @@ static int await_member(struct change *change, bool is_so)
     struct zkl__call *call = &change->call;
     const struct zkl__membership *m = &change->group->m;
     if (has_departed(change)) {
-        return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "it left meanwhile");
+        FAIL(call, ZKL_ECANCELED, "it left meanwhile");
     }
     if (!is_so && m->code != ZKL_OK) {
         return zkl__fail(call->err, m->code, m->zk_code, NULL, "%s", m->why);
@@ -343,7 +338,7 @@ static int run_update(struct zkl__call *call)
     struct zkl_group *group = change->group;
     CALL_BEGIN(call);
     change->departures = group->departures;
-    zkl__free(group_heap(group), group->m.data);
+    zkl__free(&call->session->heap, group->m.data);
     group->m.data = call->block;
     call->block = NULL;
     group->m.stale = true;
@@ -353,19 +348,18 @@ static int run_update(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int begin_join(struct zkl__call *call, zkl_error *err)
+static int begin_join(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (group->object.freed) {
-        return zkl__fail_freed(err, group->object.path);
+        return zkl__fail_freed(call->err, NULL);
     }
     if (group->m.wanted) {
-        return zkl__fail_at(err, ZKL_EDEADLK, group->object.path, "joined already, or about to");
+        FAIL(call, ZKL_EDEADLK, "joined already, or about to");
     }
     if (zkl__membership_has_rival(&group->m, false)) {
-        return zkl__fail_at(err, ZKL_ECONFLICT, group->object.path,
-                            "another object of this session has the id");
+        FAIL(call, ZKL_ECONFLICT, "another object of this session has the id");
     }
     return ZKL_OK;
 }
@@ -378,19 +372,20 @@ static int conclude_leave(struct zkl__call *call, int rc)
 }
 
 /* Of a leave or an update. */
-static int begin_change(struct zkl__call *call, zkl_error *err)
+static int begin_change(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (!group->m.wanted) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, group->object.path, "has not joined");
+        FAIL(call, ZKL_ENOTHELD, "has not joined");
     }
     if (change->given) {
-        call->block = zkl__copy_text(group_heap(group), change->given);
+        call->block = zkl__copy_text(&call->session->heap, change->given);
     }
-    return !change->given == !call->block
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ENOMEM, group->object.path, "no memory");
+    if (!change->given != !call->block) {
+        FAIL(call, ZKL_ENOMEM, "no memory");
+    }
+    return ZKL_OK;
 }
 
 /* A join that has failed is not tried again. */

@@ -95,55 +95,6 @@ static bool is_waiting(const struct zkl__object *object)
 static const struct zkl__object_ops lock_ops = {
     .stop = stop, .is_waiting = is_waiting, .destroy = destroy};
 
-static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
-                const char *const *paths, size_t count, const zkl_lock_options *options,
-                zkl_error *err)
-{
-    bool calls = options->state_fn || options->revoke_fn || options->position_fn;
-    int rc = calls ? zkl__session_want_callbacks(session, paths[0], err) : ZKL_OK;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const zkl_heap *heap = &session->heap;
-    zkl_lock *lock = zkl__zalloc(heap, recipe->size);
-    if (!lock) {
-        return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
-    }
-    lock->object = (struct zkl__object){.ops = &lock_ops,
-                                        .session = session,
-                                        .stop = options->stop,
-                                        .refs = 1,
-                                        .notice = {.run = zkl__lock_run_notice, .owner = lock}};
-    zkl__session_retain(session);
-    zkl__list_prepend(&session->objects, &lock->object.link);
-    lock->session = session;
-    lock->recipe = recipe;
-    size_t size = count * sizeof(char *); /* the paths are one block */
-    for (size_t i = 0; i < count; i++) {
-        size += strlen(paths[i]) + 1;
-    }
-    lock->paths = zkl__alloc(heap, size);
-    char *end = lock->paths ? (char *)(lock->paths + count) : NULL;
-    for (; end && lock->path_count < count; lock->path_count++) {
-        lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
-    }
-    lock->options = *options;
-    lock->options.metadata = options->metadata ? zkl__copy_text(heap, options->metadata) : NULL;
-    lock->options.acl = options->acl ? zkl__acl_copy(heap, options->acl) : NULL;
-    bool made = lock->paths && !options->metadata == !lock->options.metadata &&
-                !options->acl == !lock->options.acl;
-    if (made && options->linger_ms > 0) {
-        made = zkl__peers_enroll(session->core, paths[0], NULL) != NULL;
-    }
-    if (!made) {
-        zkl__object_unref(&lock->object);
-        return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
-    }
-    lock->path = lock->paths[0];
-    *out = lock;
-    return ZKL_OK;
-}
-
 int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
                    const char *const *paths, size_t count, const zkl_lock_options *options,
                    zkl_error *err)
@@ -154,6 +105,7 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
         return zkl__fail_null(err, out ? "session" : "out");
     }
     int rc = zkl__sized_take(&own, options, &sized, err);
+    size_t size = count * sizeof(char *); /* the paths are one block */
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
         rc = zkl__path_check(paths[i], err);
         for (size_t j = 0; rc == ZKL_OK && j < i; j++) {
@@ -162,13 +114,54 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
                                   paths[i]);
             }
         }
+        size += rc == ZKL_OK ? strlen(paths[i]) + 1 : 0;
     }
     rc = rc == ZKL_OK ? check_options(recipe, &own, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
-    if (rc == ZKL_OK) {
-        rc = make(out, recipe, session, paths, count, &own, err);
-        zkl__session_leave(session);
+    if (rc != ZKL_OK) {
+        return rc;
     }
+    const zkl_heap *heap = &session->heap;
+    zkl_lock *lock = NULL;
+    bool made = false;
+    if (own.state_fn || own.revoke_fn || own.position_fn) {
+        rc = zkl__session_want_callbacks(session, paths[0], err);
+    }
+    if (rc == ZKL_OK) {
+        lock = zkl__zalloc(heap, recipe->size);
+    }
+    if (lock) {
+        lock->object = (struct zkl__object){.ops = &lock_ops,
+                                            .session = session,
+                                            .stop = own.stop,
+                                            .refs = 1,
+                                            .notice = {.run = zkl__lock_run_notice, .owner = lock}};
+        zkl__session_retain(session);
+        zkl__list_prepend(&session->objects, &lock->object.link);
+        lock->session = session;
+        lock->recipe = recipe;
+        lock->paths = zkl__alloc(heap, size);
+        char *end = lock->paths ? (char *)(lock->paths + count) : NULL;
+        for (; end && lock->path_count < count; lock->path_count++) {
+            lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
+        }
+        lock->options = own;
+        lock->options.metadata = own.metadata ? zkl__copy_text(heap, own.metadata) : NULL;
+        lock->options.acl = own.acl ? zkl__acl_copy(heap, own.acl) : NULL;
+        made = lock->paths && !own.metadata == !lock->options.metadata &&
+               !own.acl == !lock->options.acl &&
+               (own.linger_ms == 0 || zkl__peers_enroll(session->core, paths[0], NULL));
+    }
+    if (made) {
+        lock->path = lock->paths[0];
+        *out = lock;
+    } else if (rc == ZKL_OK) {
+        rc = zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
+    }
+    if (lock && !made) {
+        zkl__object_unref(&lock->object);
+    }
+    zkl__session_leave(session);
     return rc;
 }
 
@@ -188,11 +181,8 @@ void zkl_lock_free(zkl_lock *lock)
                            (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
     }
     zkl__campaign_finish(lock);
-    if (!zkl__session_forked(session)) {
-        zkl__calls_end(session, &lock->object, ZKL_ECANCELED, true);
-        zkl__lock_finish_completions(lock);
-        zkl__calls_deliver(session, &lock->object);
-    }
+    zkl__lock_finish_completions(lock);
+    zkl__calls_finish(&lock->object);
     if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
         zkl__callbacks_unpost(&session->callbacks, &lock->object.notice);
         zkl__object_unref(&lock->object);
@@ -355,8 +345,7 @@ zkl_state zkl_lock_state(const zkl_lock *lock)
 
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
 {
-    int64_t until = zkl__lock_status(lock).until;
-    return until > 0 ? zkl__session_left(until) / ZKL__MS : 0;
+    return zkl__session_left(zkl__lock_status(lock).until) / ZKL__MS;
 }
 
 int64_t zkl_lock_token(const zkl_lock *lock)

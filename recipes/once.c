@@ -42,7 +42,6 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
 
 struct once {
     struct zkl__call call;  /* first */
-    zkl_lock *lock;         /* with a reference; NULL in zkl_once_last */
     const zkl_grant *grant; /* the grant under which the lock must be held; NULL: under any */
     char node[ZKL__NAME_MAX];
     int64_t length_ms, phase_ms;
@@ -70,10 +69,10 @@ static int check_record(struct zkl__call *call)
     if (call->answer.rc != ZKL__RC_OK) {
         return zkl__call_refused(call, "the record");
     }
-    return ((const struct once *)call)->last_ms != -1
-               ? ZKL_OK
-               : zkl__fail_at(call->err, ZKL_ECONFLICT, NULL,
-                              "its data is not the number of a slot: used as something else");
+    if (((const struct once *)call)->last_ms == -1) {
+        FAIL(call, ZKL_ECONFLICT, "its data is not the number of a slot: used as something else");
+    }
+    return ZKL_OK;
 }
 
 /* The writer of a record created its znode in that slot, so the slot had begun. A record of a slot
@@ -92,16 +91,14 @@ static void ignore_future_record(struct once *once)
     }
 }
 
-static int begin_held(struct zkl__call *call, zkl_error *err)
+static int begin_held(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    zkl_lock *lock = once->lock;
     struct zkl__lock_status now;
-    int rc = zkl__lock_check_held(lock, &now, "", err);
+    int rc = zkl__lock_check_held((zkl_lock *)call->owner, &now, "", call->err);
     zkl__name_copy(once->node, now.node);
     if (now.state != ZKL_STATE_LOST && once->grant && !zkl__is_held_under(&now, once->grant)) {
-        rc = zkl__fail_at(err, ZKL_ELOST, lock->path,
-                          "somebody else released the lock while the job ran");
+        FAIL(call, ZKL_ELOST, "somebody else released the lock while the job ran");
     }
     return rc;
 }
@@ -154,7 +151,6 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
 {
     struct once given = {
         .call = {.run = run_look, .begin = begin_held, .owner = (struct zkl__object *)lock},
-        .lock = lock,
         .grant = grant,
         .length_ms = length_ms,
         .phase_ms = phase_ms,
@@ -284,7 +280,6 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
 {
     struct once given = {
         .call = {.run = run_record, .begin = begin_held, .owner = &lock->object, .finishes = true},
-        .lock = lock,
         .grant = grant,
         .to_record = *slot};
     int rc = zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms, done,

@@ -334,29 +334,6 @@ static int64_t lease_until(const void *owner)
                                   : INT64_MAX;
 }
 
-/* --- members and membership ------------------------------------------------------------------ */
-
-/* node: our member node. NULL: we are no member, so no piece is ours. */
-static void assign_pieces(zkl_partition *partition, const char *node)
-{
-    size_t us = ZKL__NOBODY; /* also if the members that we know do not include us */
-    const struct zkl__names *view = partition->object.shown;
-    for (size_t i = 0; node && view && i < view->count; i++) {
-        us = strcmp(view->all[i], node) == 0 ? i : us;
-    }
-    if (us != ZKL__NOBODY) {
-        const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
-                                         partition->options.cap};
-        if (!zkl__share_out(partition->owners, &share, &partition->object.session->heap)) {
-            retry_later(partition);
-            return; /* no memory: the assignment stays as it was */
-        }
-    }
-    for (size_t i = 0; i < partition->count; i++) {
-        partition->pieces[i]->wanted = us != ZKL__NOBODY && partition->owners[i] == us;
-    }
-}
-
 /* --- callbacks begin and end ----------------------------------------------------------------- */
 
 static void free_locks(zkl_partition *partition)
@@ -419,7 +396,24 @@ static void reconcile(zkl_partition *partition)
         begin_acquire(partition->member);
     }
 
-    assign_pieces(partition, running && member ? now.node : NULL);
+    /* No piece is ours if we are no member, or not one of those that we know. */
+    const struct zkl__names *view = object->shown;
+    size_t us = ZKL__NOBODY;
+    for (size_t i = 0; running && member && view && i < view->count; i++) {
+        us = strcmp(view->all[i], now.node) == 0 ? i : us;
+    }
+    bool assigned = true;
+    if (us != ZKL__NOBODY) {
+        const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
+                                         partition->options.cap};
+        assigned = zkl__share_out(partition->owners, &share, &session->heap);
+    }
+    if (!assigned) { /* no memory: the assignment stays as it was */
+        retry_later(partition);
+    }
+    for (size_t i = 0; assigned && i < partition->count; i++) {
+        partition->pieces[i]->wanted = us != ZKL__NOBODY && partition->owners[i] == us;
+    }
     for (size_t i = 0; i < partition->count; i++) { /* revoke first, so cap is never exceeded */
         if (!partition->pieces[i]->wanted) {
             reconcile_piece(partition->pieces[i]);
@@ -725,14 +719,9 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
 
 /* --- zkl_partition_stop_async ---------------------------------------------------------------- */
 
-struct stopping {
-    struct zkl__call call; /* first */
-    zkl_partition *partition;
-};
-
 static int run_stop(struct zkl__call *call)
 {
-    zkl_partition *partition = ((struct stopping *)call)->partition;
+    zkl_partition *partition = (zkl_partition *)call->owner;
     CALL_BEGIN(call);
     begin_stop(partition);
     AWAIT_UNTIL(call, partition->phase == ZKL__PARTITION_IDLE ||
@@ -746,28 +735,23 @@ static int run_stop(struct zkl__call *call)
 /* zkl_partition_free cancels this call, and has stopped the partition before. */
 static int conclude_stop(struct zkl__call *call, int rc)
 {
-    const zkl_partition *partition = ((struct stopping *)call)->partition;
+    const zkl_partition *partition = (zkl_partition *)call->owner;
     return rc == ZKL_ECANCELED && partition->phase == ZKL__PARTITION_IDLE ? ZKL_OK : rc;
 }
 
-static int bind_stop(struct zkl__call *call, zkl_error *err)
+static int begin_stop_call(struct zkl__call *call)
 {
-    zkl_partition *partition = ((struct stopping *)call)->partition;
-    if (partition->being_freed) {
-        return zkl__fail_freed(err, partition->object.path);
-    }
-    return ZKL_OK;
+    return ((zkl_partition *)call->owner)->being_freed ? zkl__fail_freed(call->err, NULL) : ZKL_OK;
 }
 
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
                              zkl_error *err)
 {
-    struct stopping given = {.call = {.run = run_stop,
-                                      .conclude = conclude_stop,
-                                      .begin = bind_stop,
-                                      .owner = (struct zkl__object *)partition,
-                                      .finishes = true},
-                             .partition = partition};
+    struct zkl__call given = {.run = run_stop,
+                              .conclude = conclude_stop,
+                              .begin = begin_stop_call,
+                              .owner = (struct zkl__object *)partition,
+                              .finishes = true};
     if (!partition) {
         return zkl__fail_null(err, "partition");
     }
@@ -790,8 +774,7 @@ void zkl_partition_free(zkl_partition *partition)
     if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
     }
-    zkl__calls_end(session, &partition->object, ZKL_ECANCELED, true);
-    zkl__calls_deliver(session, &partition->object);
+    zkl__calls_finish(&partition->object);
     bool in_callback =
         partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
     partition->object.freed = in_callback; /* then the outermost callback does the rest */
@@ -879,8 +862,7 @@ static struct zkl__lock_status piece_standing(const zkl_partition *partition, co
 int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *name)
 {
     enum zkl__work work;
-    int64_t until = piece_standing(partition, name, &work).until;
-    return until > 0 ? zkl__session_left(until) / ZKL__MS : 0;
+    return zkl__session_left(piece_standing(partition, name, &work).until) / ZKL__MS;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)

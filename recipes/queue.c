@@ -138,11 +138,10 @@ static int make_queue(struct queue_call *q)
     const struct zkl__answer *answer = &q->call.answer;
     struct snapshot *snapshot = q->snapshot;
     if (answer->rc != ZKL__RC_OK && answer->rc != ZKL__RC_NONODE) {
-        return zkl__fail(q->call.err, zkl__rc_code(answer->rc), answer->zk_code, NULL,
-                         "its children may not be listed");
+        FAIL_REPLY(&q->call, zkl__rc_code(answer->rc), "its children may not be listed");
     }
     if (!snapshot || snapshot->failed) {
-        return zkl__fail_at(q->call.err, ZKL_ENOMEM, NULL, "no memory for the queue");
+        FAIL(&q->call, ZKL_ENOMEM, "no memory for the queue");
     }
     zkl_queue *public = &snapshot->public.queue;
     public->entries = snapshot->entries;
@@ -170,8 +169,7 @@ static int run_list(struct zkl__call *call)
 
 static void end(struct zkl__call *call)
 {
-    struct snapshot *snapshot = ((struct queue_call *)call)->snapshot;
-    zkl_queue_free(snapshot ? &snapshot->public.queue : NULL);
+    zkl_queue_free((zkl_queue *)((struct queue_call *)call)->snapshot);
 }
 
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
@@ -264,8 +262,7 @@ static int take_node(struct queue_call *q, const char *path, const char *node, z
 
 static int no_such(struct zkl__call *call)
 {
-    return zkl__fail_at(call->err, ZKL_ENOTHELD, NULL,
-                        "no such contender: it released, or left the queue");
+    FAIL(call, ZKL_ENOTHELD, "no such contender: it released, or left the queue");
 }
 
 static int run_remove(struct zkl__call *call)

@@ -233,7 +233,7 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     zkl_state state = zkl__lock_status_locked(lock).state;
     int held = it ? zkl__semaphore_held((struct zkl__semaphore *)it) : 0;
     /* No permit would be left: the whole lock is released. */
-    bool all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
+    bool all = state == ZKL_STATE_WAITING || count == held || held == 0;
     if (!all && (count < 0 || count > held)) {
         rc = zkl__fail_at(err, ZKL_EINVAL, lock->path, "count is %d, of %d permits held", count,
                           held);

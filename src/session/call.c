@@ -183,15 +183,15 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->path = path;
     call->call = call;
     call->deadline = zkl__session_deadline(timeout_ms);
-    int rc = call->begin ? call->begin(call, err) : ZKL_OK;
-    if (rc == ZKL_OK) {
+    int rc = call->begin ? call->begin(call) : ZKL_OK;
+    bool begun = rc == ZKL_OK;
+    if (begun) {
         rc = waits  ? ZKL_OK
              : done ? zkl__session_want_callbacks(session, NULL, call->err)
                     : zkl__fail_null(call->err, "done");
         if (rc == ZKL_OK && !call->finishes) {
             rc = zkl__stops_begin(session, &call->stops, call->owner ? call->owner->stop : NULL,
                                   on_stop, call, call->err);
-            rc = rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, path, "%s", call->err->text);
         }
         zkl__list_append(&session->calls, &call->links[0]);
         if (call->owner) {
@@ -221,9 +221,12 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
             }
             zkl__signal_deinit(&call->news);
         }
-        if (rc != ZKL_OK && err) {
-            *err = *call->err;
-        }
+    }
+    if (rc != ZKL_OK) {
+        const zkl_error *why = call->err;
+        zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : path, "%s", why->text);
+    }
+    if (begun) {
         end(call);
         unlink_call(call);
     }
@@ -274,9 +277,13 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
     return count;
 }
 
-void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner)
+void zkl__calls_finish(const struct zkl__object *owner)
 {
+    zkl_session *session = owner->session;
     struct zkl__callbacks *callbacks = &session->callbacks;
+    if (!zkl__session_forked(session)) {
+        zkl__calls_end(session, owner, ZKL_ECANCELED, true);
+    }
     struct zkl__call *at = first_of(session, owner);
     while (at && !zkl__session_forked(session)) {
         struct zkl__call *next = next_of(at, owner);
@@ -415,8 +422,7 @@ static int go_on_sending(struct zkl__call *call)
     bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
     bool one = waiting && !children && open;
     if (one && requests->unsent != ZKL_OK && requests->unsent != ZKL_ECONNECT) {
-        return zkl__fail_at(call->err, requests->unsent, NULL, "not sent: %s",
-                            zkl_strerror(requests->unsent));
+        FAIL(call, requests->unsent, "not sent: %s", zkl_strerror(requests->unsent));
     }
     if ((!waiting && requests->flying == 0) || (one && requests->once && requests->tried)) {
         end_requests(call);
@@ -437,23 +443,6 @@ static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
     (void)event;
     call->changed = true;
     call_poke(call);
-}
-
-/* Hears of the next change of the path, which lives until the end. */
-static int watch(struct zkl__call *call, const char *path)
-{
-    struct zkl__watch *watch = call->watches;
-    ZKL__ENSURE(path && !call->op.name);
-    if (watch->entry.path && strcmp(watch->entry.path, path) != 0) {
-        watch++;
-    }
-    if (!watch->entry.path) {
-        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
-    }
-    ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
-    int rc = zkl__watch_add(call->session->core, watch, false);
-    return rc == ZKL_OK ? ZKL_OK
-                        : zkl__fail_at(call->err, rc, path, "the session watches too much already");
 }
 
 int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
@@ -477,8 +466,23 @@ int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
                                        .one = {.call = call, .state = ZKL__SENT_UNANSWERED},
                                        .window = 1,
                                        .pause_to = requests->pause_to};
-    int rc = call->op.watch ? watch(call, call->op.dir) : ZKL_OK;
-    return rc == ZKL_OK ? go_on_sending(call) : rc;
+    if (call->op.watch) { /* hears of the next change of the path, which lives until the end */
+        const char *path = call->op.dir;
+        struct zkl__watch *watch = call->watches;
+        ZKL__ENSURE(!call->op.name);
+        if (watch->entry.path && strcmp(watch->entry.path, path) != 0) {
+            watch++;
+        }
+        if (!watch->entry.path) {
+            *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
+        }
+        ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
+        int rc = zkl__watch_add(call->session->core, watch, false);
+        if (rc != ZKL_OK) {
+            return zkl__fail_at(call->err, rc, path, "the session watches too much already");
+        }
+    }
+    return go_on_sending(call);
 }
 
 int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
@@ -495,8 +499,7 @@ int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
     }
     struct zkl__sent *sent = zkl__zalloc(&call->session->heap, window * sizeof *sent);
     if (!sent) {
-        return zkl__fail_at(call->err, ZKL_ENOMEM, NULL, "no memory for %zu children",
-                            children->count);
+        FAIL(call, ZKL_ENOMEM, "no memory for %zu children", children->count);
     }
     for (size_t i = 0; i < window; i++) {
         sent[i].call = call;
@@ -533,7 +536,7 @@ int zkl__call_changed(struct zkl__call *call)
         return ZKL_OK;
     }
     if (call->session->status.stopping) {
-        return zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session is being closed");
+        FAIL(call, ZKL_ECLOSED, "the session is being closed");
     }
     call->late = "the time is up";
     return ZKL__PENDING;

@@ -91,8 +91,8 @@ struct zkl__call {
      * result that the caller gets, with its text in call->err. NULL: the result stays. */
     int (*conclude)(struct zkl__call *call, int rc);
     /* Called before the first run. Takes what the call needs, which `end` gives back, or returns
-     * why the call cannot begin. NULL: it needs nothing. */
-    int (*begin)(struct zkl__call *call, zkl_error *err);
+     * why the call cannot begin, with its text in call->err. NULL: it needs nothing. */
+    int (*begin)(struct zkl__call *call);
     /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
      * freed. */
     void (*end)(struct zkl__call *call);
@@ -162,10 +162,10 @@ void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
  * done is called later. all: also those that finish, and, of an owner, those that block, which
  * return soon and do not count. */
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
-/* Their owner is about to be freed. When this returns, the done of each call that is over has been
- * called, except the one that this thread is in. When one of them forks, no other is called in the
- * child, where this returns without the mutex. */
-void zkl__calls_deliver(zkl_session *session, const struct zkl__object *owner);
+/* Their owner is about to be freed: ends them all with ZKL_ECANCELED. When this returns, the done
+ * of each call that is over has been called, except the one that this thread is in. When one of
+ * them forks, no other is called in the child, where this returns without the mutex. */
+void zkl__calls_finish(const struct zkl__object *owner);
 
 /* --- of run ---------------------------------------------------------------------------------- */
 
