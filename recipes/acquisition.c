@@ -475,21 +475,6 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
     return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
 }
 
-void zkl__lock_finish_completions(zkl_lock *lock)
-{
-    struct zkl__callbacks *callbacks = &lock->session->callbacks;
-    struct zkl__link *at = lock->completions.first;
-    while (at && !zkl__session_forked(lock->session)) {
-        struct zkl__completion *completion = (struct zkl__completion *)at;
-        if (zkl__callbacks_inside(callbacks, &completion->callback)) {
-            at = at->next;
-        } else {
-            zkl__callbacks_finish(callbacks, &completion->callback);
-            at = lock->completions.first;
-        }
-    }
-}
-
 /* --- the release ----------------------------------------------------------------------------- */
 
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)

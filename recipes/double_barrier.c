@@ -97,9 +97,8 @@ static int read_ready(struct passage *p)
 
 /* --- enter ----------------------------------------------------------------------------------- */
 
-static int membership_lost(struct passage *p)
+static int membership_lost(struct zkl__call *call)
 {
-    struct zkl__call *call = &p->call;
     if (call->session->status.closing) {
         FAIL(call, ZKL_ECLOSED, "the session was closed meanwhile");
     }
@@ -120,7 +119,7 @@ static int run_enter(struct zkl__call *call)
     for (;;) {
         AWAIT_CALL(call, list(&p->part));
         if (!zkl__state_holds(now.state)) {
-            RETURN(call, membership_lost(p));
+            RETURN(call, membership_lost(call));
         }
         if (call->children->count >= p->count) {
             AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
@@ -154,7 +153,7 @@ static int run_enter(struct zkl__call *call)
              * alone. */
             zkl__name_copy(p->own, now.node);
             if (now.token == 0) {
-                RETURN(call, membership_lost(p));
+                RETURN(call, membership_lost(call));
             }
             /* After a lost reply, a second copy changes nothing: the ready node exists or has
              * another version, and nobody deletes it while our member node exists. */
@@ -165,7 +164,7 @@ static int run_enter(struct zkl__call *call)
                    .version = p->version});
             enum zkl__rc ready = call->answer.parts[1];
             if (call->answer.parts[0] == ZKL__RC_NONODE) {
-                RETURN(call, membership_lost(p));
+                RETURN(call, membership_lost(call));
             }
             if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
                 break;

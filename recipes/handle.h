@@ -159,10 +159,6 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
 int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err);
 
 void zkl__lock_run_notice(void *lock); /* session mutex not held: of lock->notice */
-/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
- * When one of them forks, no other runs in the child. */
-void zkl__lock_finish_completions(zkl_lock *lock);
-
 /* An acquisition that begins, or the one that is held already and counts; with a reference for the
  * caller. completion: posted when one that begins is settled; NULL: nobody is called. */
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count,

@@ -181,7 +181,18 @@ void zkl_lock_free(zkl_lock *lock)
                            (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
     }
     zkl__campaign_finish(lock);
-    zkl__lock_finish_completions(lock);
+    /* The completions, but for one that this very thread runs. When one of them forks, no other
+     * runs in the child. */
+    struct zkl__link *at = lock->completions.first;
+    while (at && !zkl__session_forked(session)) {
+        struct zkl__completion *completion = (struct zkl__completion *)at;
+        if (zkl__callbacks_inside(&session->callbacks, &completion->callback)) {
+            at = at->next;
+        } else {
+            zkl__callbacks_finish(&session->callbacks, &completion->callback);
+            at = lock->completions.first;
+        }
+    }
     zkl__calls_finish(&lock->object);
     if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
         zkl__callbacks_unpost(&session->callbacks, &lock->object.notice);

@@ -11,35 +11,6 @@
 #define LENGTH_MAX (3660 * ZKL__DAY_MS)
 #define CLOCKS_DIFFER ZKL__DAY_MS /* of servers that lead one after the other, at most */
 
-/* --- prepare --------------------------------------------------------------------------------- */
-
-struct preparation {
-    struct zkl__call call; /* first */
-    struct zkl__persistent record;
-};
-
-/* When its second create is refused, as while somebody queues there, the directory stays as it is.
- */
-static int run_prepare(struct zkl__call *call)
-{
-    struct preparation *preparation = (struct preparation *)call;
-    return zkl__make_persistent(&preparation->record, call, NULL);
-}
-
-int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
-                           zkl_done_fn done, void *payload, zkl_error *err)
-{
-    struct preparation given = {.call = {.run = run_prepare}};
-    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
-}
-
-int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
-{
-    return zkl_once_prepare_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
-}
-
-/* --- the record ------------------------------------------------------------------------------ */
-
 struct once {
     struct zkl__call call;  /* first */
     const zkl_grant *grant; /* the grant under which the lock must be held; NULL: under any */
@@ -47,6 +18,7 @@ struct once {
     int64_t length_ms, phase_ms;
     int64_t arrival_ms; /* when our znode was created, by the servers' clock */
     int64_t last_ms;    /* the record; INT64_MIN: there is none, -1: it is something else */
+    struct zkl__persistent record; /* of zkl_once_prepare */
     /* For the caller: */
     zkl_once_slot *slot;
     int64_t *last, *recorded;
@@ -57,6 +29,29 @@ struct once {
     bool lost;                  /* our znode is deleted */
     struct zkl__answer refusal; /* of the write */
 };
+
+/* --- prepare --------------------------------------------------------------------------------- */
+
+/* When its second create is refused, as while somebody queues there, the directory stays as it is.
+ */
+static int run_prepare(struct zkl__call *call)
+{
+    return zkl__make_persistent(&((struct once *)call)->record, call, NULL);
+}
+
+int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                           zkl_done_fn done, void *payload, zkl_error *err)
+{
+    struct once given = {.call = {.run = run_prepare}};
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
+}
+
+int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    return zkl_once_prepare_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
+}
+
+/* --- the record ------------------------------------------------------------------------------ */
 
 static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 {

@@ -46,8 +46,8 @@ static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
     call->again = INT64_MAX;
-    if (call->ended != ZKL_OK) {
-        return conclude(call, zkl__fail_at(call->err, call->ended, NULL, "cancelled"));
+    if (call->ended) {
+        return conclude(call, zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "cancelled"));
     }
     int rc = call->run(call);
     if (rc != ZKL__PENDING) {
@@ -270,7 +270,7 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
             finish(at);
             count++;
         } else if (at->blocking && all && owner) { /* its caller's thread ends it */
-            at->ended = code;
+            at->ended = true;
             call_poke(at);
         }
     }
@@ -309,12 +309,6 @@ int zkl__call_refused(struct zkl__call *call, const char *what)
     }
     return zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, path, "%s: %s", what,
                      zkl__rc_name(answer->rc));
-}
-
-int zkl__call_check(struct zkl__call *call, const char *what)
-{
-    enum zkl__rc rc = call->answer.rc;
-    return rc == ZKL__RC_OK || rc == ZKL__RC_NONODE ? ZKL_OK : zkl__call_refused(call, what);
 }
 
 void zkl__call_pause(struct zkl__call *call, int64_t *last)

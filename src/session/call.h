@@ -128,7 +128,7 @@ struct zkl__call {
     bool changed; /* one of them has fired since the last wait */
     struct zkl__stops stops;
     bool stopped, blocking, over;
-    int ended; /* blocking: its object is freed, and this is its result; ZKL_OK: it is not */
+    bool ended;              /* blocking: its object is freed */
     struct zkl__signal news; /* blocking */
     struct zkl__alarm alarm; /* asynchronous, as the rest */
     struct zkl__callback callback;
@@ -172,8 +172,6 @@ void zkl__calls_finish(const struct zkl__object *owner);
 /* Makes an error of the last answer, about the path that the last request, or the last part of it,
  * was for: the servers refused it, or its reply is lost. */
 int zkl__call_refused(struct zkl__call *call, const char *what);
-/* ZKL_OK when the last answer is that the znode is there, or that it is not; else the same. */
-int zkl__call_check(struct zkl__call *call, const char *what);
 /* The next request is sent after a pause, which is longer each time. last: the last pause, 0 at
  * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);
@@ -259,7 +257,13 @@ struct zkl__part {
 #define REFUSED(it, what) RETURN(it, zkl__call_refused((it)->call, what))
 
 /* The same, unless the reply says that the znode is there, or that it is not. */
-#define CHECK_REPLY(it, what) AWAIT_CALL(it, zkl__call_check((it)->call, what))
+#define CHECK_REPLY(it, what)                                       \
+    do {                                                            \
+        enum zkl__rc answered = (it)->call->answer.rc;              \
+        if (answered != ZKL__RC_OK && answered != ZKL__RC_NONODE) { \
+            REFUSED(it, what);                                      \
+        }                                                           \
+    } while (0)
 
 #define CALL_END(it) \
     }                \
