@@ -59,7 +59,7 @@
  *    test_slow_goodbye, test_goodbye_without_an_answer.
  * Security
  *  - A failure of SASL ends its I/O thread without an event (store_tick); its TLS never
- *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
+ *    compares the server's name, and names no cause (zkl__zk_tls_judge). Test:
  *    tests/unit/test_tls_peers.c, tests/security/soak_secure.sh.
  *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
  *    tests/security/test_transport.c. */
@@ -817,32 +817,32 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     store->chroot = config->servers + strcspn(config->servers, "/");
     store->chroot += strcmp(store->chroot, "/") == 0;
     store->part_bytes = strlen(store->chroot) + zkl__acl_size(store->config.acl);
-    store->names = zkl__zk_names_new(config->servers);
     pthread_mutex_init(&store->complaint_mutex, NULL);
     pthread_mutex_init(&store->mutex, NULL);
     zkl__signal_init(&store->changed);
     zkl__zk_log_open(store);
-    code = store->names ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
-    if (code != ZKL_OK) {
+    code = zkl__zk_names_new(&store->names, config, err);
+    if (code == ZKL_OK && (code = zkl__zk_drive_start(store)) != ZKL_OK) {
         zkl__fail_at(err, code, NULL, "%s", zkl_strerror(code));
+    }
+    if (code != ZKL_OK) {
         zkl__zk_free(store);
         return code;
     }
-    /* A name server that does not respond soon is left to tick, and with TLS to the next try, which
-     * checks the servers' certificates first. */
+    /* A name server that does not respond soon is left to tick, and with TLS a server. */
     int hosts = (int)strcspn(config->servers, "/");
     zkl__zk_names_resolve(store->names);
     bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
-    code = config->tls && !answered
-               ? zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %.*s are not resolved yet",
-                              hosts, config->servers)
-               : zkl__zk_tls_check(store, err);
     /* Events wait at the mutex until *out is written. */
     pthread_mutex_lock(&store->mutex);
-    code = code == ZKL_OK ? zkl__zk_take_addresses(store, err) : code;
+    code = zkl__zk_take_addresses(store, err);
     if (code == ZKL_OK && answered && !store->zh) {
-        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %.*s resolves", hosts,
-                            config->servers);
+        char why[ZKL_ERROR_TEXT_MAX];
+        zkl__zk_names_why(store->names, why, sizeof why);
+        code = config->tls
+                   ? zkl__fail_at(err, ZKL_ECONNECT, NULL, "%s", why)
+                   : zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %.*s resolves", hosts,
+                                  config->servers);
     }
     if (code == ZKL_OK) {
         *out = store;
@@ -859,6 +859,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
 static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
+    bool without = false; /* an address, for a while */
     pthread_mutex_lock(&store->mutex);
     bool open = store->phase == ZK_OPEN && store->end == ZKL__END_NONE;
     /* The library does not report that SASL failed: it sets the state of the handle, and its I/O
@@ -869,8 +870,9 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
         /* Servers may have moved to other addresses while we were connected to one: ask, when the
          * connection is lost, and again. */
         if (now >= store->resolve_ns) {
+            without = store->resolve_ns > 0 && !store->zh;
             zkl__zk_names_resolve(store->names);
-            store->resolve_ns = now + RESOLVE_NS;
+            store->resolve_ns = now + (store->zh ? RESOLVE_NS : REFRESH_NS);
         }
         bool answered = zkl__zk_names_wait(store->names, 0);
         if (answered || !store->zh) {
@@ -892,6 +894,11 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
         next = since + NUDGE_NS;
     }
     pthread_mutex_unlock(&store->mutex);
+    if (without) {
+        char why[ZKL_ERROR_TEXT_MAX];
+        zkl__zk_names_why(store->names, why, sizeof why);
+        store->events.log(store->ctx, ZKL_LOG_WARN, why);
+    }
     if (failed) {
         on_lost(store, ZKL__END_AUTH);
     }
@@ -903,8 +910,12 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
     pthread_mutex_lock(&store->mutex);
     bool known = store->addresses != NULL;
     pthread_mutex_unlock(&store->mutex);
+    if (!known) {
+        zkl__zk_names_why(store->names, text, size);
+        return;
+    }
     pthread_mutex_lock(&store->complaint_mutex);
-    snprintf(text, size, "%s", known ? store->complaint : "no name server says where that is");
+    snprintf(text, size, "%s", store->complaint);
     pthread_mutex_unlock(&store->complaint_mutex);
 }
 

@@ -78,7 +78,8 @@ static void remaining(char *out, const char *all, const char *left_out)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-struct addrinfo *zkl__zk_look_up(const struct zkl__server *server, int flags)
+/* A server's addresses, the caller's to free; NULL: none. May wait for a name server. */
+static struct addrinfo *look_up(const struct zkl__server *server, int flags)
 {
     struct addrinfo hints = {.ai_flags = flags, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -126,38 +127,52 @@ static void publish(struct zk_names *names)
     }
 }
 
-struct zk_names *zkl__zk_names_new(const char *servers)
+int zkl__zk_names_new(struct zk_names **out, const struct zkl__store_config *config, zkl_error *err)
 {
-    size_t size = strlen(servers) + 1;
-    struct zk_names *names = calloc(1, sizeof *names + size);
-    if (!names) {
-        return NULL;
+    const char *servers = config->servers, *tls_host = config->tls_host;
+    size_t size = strlen(servers) + 1, host_size = tls_host ? strlen(tls_host) + 1 : 0;
+    struct zk_names *names = calloc(1, sizeof *names + size + host_size);
+    int code = names ? zkl__zk_tls_load(&names->tls, config->tls, err)
+                     : zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
+    if (code != ZKL_OK) {
+        free(names);
+        return code;
     }
     memcpy(names->servers, servers, size);
+    if (tls_host) {
+        names->tls_host = memcpy(names->servers + size, tls_host, host_size);
+    }
     names->holders = 1;
     names->numeric = true;
+    names->checked = !names->tls;
+    snprintf(names->why, sizeof names->why, "%s",
+             names->checked ? "no name server says where that is"
+                            : "tls: no server has shown a certificate yet");
     pthread_mutex_init(&names->mutex, NULL);
     zkl__signal_init(&names->answered);
     for (const char *at = servers; at && names->numeric;) {
         struct zkl__server server = zkl__server_at(&at);
         size_t before = names->found_count;
-        add_addresses(names, zkl__zk_look_up(&server, AI_NUMERICHOST));
+        add_addresses(names, look_up(&server, AI_NUMERICHOST));
         names->numeric = names->found_count > before;
     }
-    if (names->numeric) {
+    if (names->numeric && names->checked) {
         publish(names);
     }
-    return names;
+    *out = names;
+    return ZKL_OK;
 }
 
 /* A holder has done: its name has been resolved, or cannot be (NULL). These addresses need not wait
- * for the other names if there is no complete list yet. */
+ * for the other names if there is no complete list yet, but for every server's certificate. */
 static void settle(struct zk_names *names, struct addrinfo *list)
 {
     pthread_mutex_lock(&names->mutex);
     add_addresses(names, list);
     names->holders--;
-    if (names->holders <= 1 || !names->complete) {
+    bool all = names->holders <= 1;
+    names->checked = names->checked || (all && names->trust == ZK_TRUSTED);
+    if (names->checked && (all || !names->complete)) {
         publish(names);
     }
     if (names->holders == 1) {
@@ -167,6 +182,7 @@ static void settle(struct zk_names *names, struct addrinfo *list)
     bool last = names->holders == 0;
     pthread_mutex_unlock(&names->mutex);
     if (last) {
+        zkl__zk_tls_unload(names->tls);
         zkl__signal_deinit(&names->answered);
         pthread_mutex_destroy(&names->mutex);
         free(names);
@@ -183,12 +199,26 @@ void zkl__zk_names_drop(struct zk_names *names)
 struct lookup {
     struct zk_names *names;
     struct zkl__server server;
+    bool check; /* the certificate */
 };
 
 static void *resolve(void *arg)
 {
     struct lookup *lookup = arg;
-    settle(lookup->names, zkl__zk_look_up(&lookup->server, AI_ADDRCONFIG));
+    struct zk_names *names = lookup->names;
+    struct addrinfo *list = look_up(&lookup->server, AI_ADDRCONFIG);
+    if (lookup->check) {
+        zkl_error why;
+        const char *name = names->tls_host ? names->tls_host : lookup->server.host;
+        enum zk_trust trust = zkl__zk_tls_judge(names->tls, name, &lookup->server, list, &why);
+        pthread_mutex_lock(&names->mutex);
+        if (trust > names->trust) {
+            names->trust = trust;
+            memcpy(names->why, why.text, sizeof names->why);
+        }
+        pthread_mutex_unlock(&names->mutex);
+    }
+    settle(names, list);
     free(lookup);
     return NULL;
 }
@@ -199,10 +229,14 @@ void zkl__zk_names_resolve(struct zk_names *names)
 {
     pthread_mutex_lock(&names->mutex);
     /* Without threads the caller waits for each name: resolve once. */
-    bool known = names->numeric || (zkl__threadless && names->list[0] != '\0');
+    bool check = !names->checked;
+    bool known = !check && (names->numeric || (zkl__threadless && names->list[0] != '\0'));
     bool begin = !known && names->holders == 1;
     names->holders++;
-    names->found_count = begin ? 0 : names->found_count;
+    if (begin) {
+        names->found_count = 0;
+        names->trust = ZK_UNCHECKED;
+    }
     pthread_mutex_unlock(&names->mutex);
     for (const char *at = names->servers; begin && at;) {
         struct zkl__server server = zkl__server_at(&at);
@@ -211,7 +245,7 @@ void zkl__zk_names_resolve(struct zk_names *names)
         names->holders++;
         pthread_mutex_unlock(&names->mutex);
         if (lookup) {
-            *lookup = (struct lookup){names, server};
+            *lookup = (struct lookup){names, server, check};
         }
         if (!lookup || !zkl__zk_apart(resolve, lookup)) {
             free(lookup);
@@ -231,6 +265,13 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
     bool answered = names->holders == 1;
     pthread_mutex_unlock(&names->mutex);
     return answered;
+}
+
+void zkl__zk_names_why(struct zk_names *names, char *text, size_t size)
+{
+    pthread_mutex_lock(&names->mutex);
+    snprintf(text, size, "%s", names->why);
+    pthread_mutex_unlock(&names->mutex);
 }
 
 /* --- handles --------------------------------------------------------------------------------- */

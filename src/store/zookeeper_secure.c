@@ -8,7 +8,8 @@
  *
  * It says "error in ssl connect" for everything that goes wrong in a handshake, and never compares
  * the certificate with the server's name (init_ssl_for_socket). So one handshake of our own is made
- * with each server first, by the OpenSSL that the library is linked with. */
+ * with each server first, by the OpenSSL that the library is linked with. It goes with the lookup
+ * of the server's name (zookeeper_addresses.c), on whose thread it may take its time. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -193,7 +194,7 @@ static const char *reason(void)
     return text ? text : "no reason is given";
 }
 
-/* --- one handshake with each server ---------------------------------------------------------- */
+/* --- a handshake with one server ------------------------------------------------------------- */
 
 #define STEP_MS 1000      /* for a connect, and for what the server sends next */
 #define HANDSHAKE_MS 3000 /* whatever it sends: less than one step more */
@@ -229,19 +230,12 @@ static int load_files(void *ctx, char *files, zkl_error *err)
     return ZKL_OK;
 }
 
-/* What the handshakes showed. */
-struct verdict {
-    bool trusted;
-    bool misnamed; /* the library would take it for the server it is not */
-    zkl_error failed;
-};
-
 /* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So a
  * four-letter command is sent, to which it responds even when it does not know it
  * (NettyServerCnxn.checkFourLetterWord). On a socket that blocks OpenSSL would wait for a whole
  * record, of which a server may send a byte from time to time. */
-static void shake_hands(void *ssl, int fd, const struct zkl__server *server,
-                        struct verdict *verdict)
+static enum zk_trust shake_hands(void *ssl, int fd, const struct zkl__server *server,
+                                 zkl_error *why)
 {
     char answer[64];
     int sent = 0, got;
@@ -258,79 +252,84 @@ static void shake_hands(void *ssl, int fd, const struct zkl__server *server,
     } while (ready.events && zkl__clock_now() < end && poll(&ready, 1, STEP_MS));
     long verified = SSL_get_verify_result(ssl);
     if (got > 0) {
-        verdict->trusted = true;
-    } else if (verified) {
-        verdict->misnamed = verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH;
+        why->text[0] = '\0';
+        return ZK_TRUSTED;
+    }
+    if (verified) {
+        bool misnamed = verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH;
         zkl__fail_at(
-            &verdict->failed, ZKL_ECONNECT, NULL,
-            verdict->misnamed
+            why, ZKL_ECONNECT, NULL,
+            misnamed
                 ? "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)"
                 : "tls: the certificate of %.80s:%s is not trusted: %s",
             server->host, server->port, X509_verify_cert_error_string(verified));
-    } else if (!ready.events) {
-        zkl__fail_at(&verdict->failed, ZKL_ECONNECT, NULL, "tls: %.80s:%s ends the handshake: %s",
-                     server->host, server->port, reason());
+        return misnamed ? ZK_MISNAMED : ZK_UNTRUSTED;
     }
+    if (!ready.events) {
+        zkl__fail_at(why, ZKL_ECONNECT, NULL, "tls: %.80s:%s ends the handshake: %s", server->host,
+                     server->port, reason());
+        return ZK_UNTRUSTED;
+    }
+    return ZK_SILENT;
 }
 
-/* With all servers, at all their addresses. */
-static int judge(const struct zkl__store *store, void *ctx, zkl_error *err)
+enum zk_trust zkl__zk_tls_judge(void *ctx, const char *name, const struct zkl__server *server,
+                                const struct addrinfo *list, zkl_error *why)
 {
     const struct timeval limit = {.tv_sec = STEP_MS / 1000};
-    struct verdict verdict = {0};
-    for (const char *next = store->config.servers; next && !verdict.misnamed;) {
-        struct zkl__server server = zkl__server_at(&next);
-        const char *name = store->config.tls_host ? store->config.tls_host : server.host;
-        struct addrinfo *list = zkl__zk_look_up(&server, 0);
-        if (verdict.failed.code == ZKL_OK) { /* replaced when a server shows more than that */
-            zkl__fail_at(&verdict.failed, ZKL_ECONNECT, NULL, "tls: no connection to %.80s:%s",
-                         server.host, server.port);
-        }
-        for (const struct addrinfo *at = list; at && !verdict.misnamed; at = at->ai_next) {
-            void *ssl = SSL_new(ctx);
-            int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-            if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-                if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
-                    SSL_set1_host(ssl, name);
-                }
-                fcntl(fd, F_SETFL, O_NONBLOCK);
-                shake_hands(ssl, fd, &server, &verdict);
+    enum zk_trust trust = ZK_SILENT;
+    zkl__fail_at(why, ZKL_ECONNECT, NULL, "tls: no connection to %.80s:%s", server->host,
+                 server->port);
+    for (const struct addrinfo *at = list; at && trust != ZK_MISNAMED; at = at->ai_next) {
+        void *ssl = SSL_new(ctx);
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+            if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
+                SSL_set1_host(ssl, name);
             }
-            SSL_free(ssl);
-            if (fd >= 0) {
-                close(fd);
-            }
+            fcntl(fd, F_SETFL, O_NONBLOCK);
+            enum zk_trust shown = shake_hands(ssl, fd, server, why);
+            trust = shown > trust ? shown : trust;
         }
-        if (list) {
-            freeaddrinfo(list);
+        SSL_free(ssl);
+        if (fd >= 0) {
+            close(fd);
         }
     }
-    return verdict.trusted && !verdict.misnamed
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ECONNECT, NULL, "%s", verdict.failed.text);
+    ERR_clear_error();
+    return trust;
 }
 
-int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
+int zkl__zk_tls_load(void **out, const char *tls, zkl_error *err)
 {
     char files[FILES_MAX];
     /* The first three are not in every OpenSSL, the last one is not in every part of a static one.
      */
-    if (!store->config.tls || !TLS_client_method || !SSL_set1_host ||
-        !X509_VERIFY_PARAM_set1_ip_asc || !X509_verify_cert_error_string) {
+    if (!tls || !TLS_client_method || !SSL_set1_host || !X509_VERIFY_PARAM_set1_ip_asc ||
+        !X509_verify_cert_error_string) {
         return ZKL_OK;
     }
-    if (!zkl__text_copy(files, sizeof files, store->config.tls)) {
+    if (!zkl__text_copy(files, sizeof files, tls)) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "tls: the names of the files are too long");
     }
     void *ctx = SSL_CTX_new(TLS_client_method());
     int code =
         ctx ? load_files(ctx, files, err) : zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     if (code == ZKL_OK) {
-        code = judge(store, ctx, err);
+        SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+        *out = ctx;
+    } else {
+        SSL_CTX_free(ctx);
     }
-    SSL_CTX_free(ctx);
     ERR_clear_error();
     explicit_bzero(files, sizeof files);
     return code;
+}
+
+void zkl__zk_tls_unload(void *ctx)
+{
+    if (ctx) {
+        SSL_CTX_free(ctx);
+    }
 }

@@ -49,6 +49,14 @@ enum zk_phase {
 #define ZK_ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
 #define ZK_ADDRESSES_MAX 255
 #define ZK_LIST_MAX ((ZK_ADDRESSES_MAX + 1) * (ZK_ADDRESS_MAX + 1))
+/* What the handshakes with the servers showed: what stands last counts. */
+enum zk_trust {
+    ZK_UNCHECKED,
+    ZK_SILENT,
+    ZK_UNTRUSTED,
+    ZK_TRUSTED,
+    ZK_MISNAMED /* the library would take it for the server it is not */
+};
 /* What is known of the servers' addresses, in lists as the library takes them. */
 struct zk_names {
     pthread_mutex_t mutex;
@@ -56,10 +64,15 @@ struct zk_names {
     size_t holders; /* the store, each thread that resolves a name, and the one that starts them */
     bool numeric;   /* addresses already: the list never changes */
     bool complete;  /* the list has the addresses of all names, not only of those that were quick */
-    size_t found_count; /* since the last resolution of all names began */
+    bool checked;   /* the servers' certificates are right, or there is no TLS */
+    enum zk_trust trust;          /* since the last resolution began */
+    char why[ZKL_ERROR_TEXT_MAX]; /* there is no list */
+    void *tls;                    /* OpenSSL's context for the handshakes; NULL: there are none */
+    const char *tls_host;         /* NULL: each server's own */
+    size_t found_count;           /* since the last resolution of all names began */
     char found[ZK_ADDRESSES_MAX][ZK_ADDRESS_MAX];
     char list[ZK_LIST_MAX]; /* the last result; empty: none yet, or no name resolves */
-    char servers[];         /* as zkl__store_find takes it */
+    char servers[];         /* as zkl__store_find takes it, and behind it tls_host */
 };
 struct zk_drive;
 struct addrinfo;
@@ -151,23 +164,28 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 bool zkl__zk_takes_ca_alone(const char *version);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
 zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list);
-/* A handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is
- * trusted and has its name, and none has one of another name; or there is no TLS. ZKL_ECONNECT,
- * with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each address that is
- * silent, up to four for one that goes on sending, and may wait for a name server. */
-int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
+/* An OpenSSL context with these files; NULL without TLS. ZKL_EINVAL: the files are bad. */
+int zkl__zk_tls_load(void **ctx, const char *tls, zkl_error *err);
+void zkl__zk_tls_unload(void *ctx);
+/* A handshake with a server of that name at each address: why it is not trusted. Takes a second for
+ * each address that is silent, up to four for one that goes on sending. */
+enum zk_trust zkl__zk_tls_judge(void *ctx, const char *name, const struct zkl__server *server,
+                                const struct addrinfo *list, zkl_error *why);
 
 /* zookeeper_addresses.c */
-/* A server's addresses, the caller's to free; NULL: none. May wait for a name server. */
-struct addrinfo *zkl__zk_look_up(const struct zkl__server *server, int flags);
-/* None of these but _wait waits. NULL: no memory. */
-struct zk_names *zkl__zk_names_new(const char *servers);
+/* None of these but _wait waits. ZKL_OK, ZKL_ENOMEM, ZKL_EINVAL: the files for TLS are bad. */
+int zkl__zk_names_new(struct zk_names **names, const struct zkl__store_config *config,
+                      zkl_error *err);
 void zkl__zk_names_drop(struct zk_names *names);
-/* Asks the name service, on a thread for each name; nothing to ask when these are addresses, or
- * when it is being asked. */
+/* Asks the name service, and with TLS the servers for their certificates until these are right, on
+ * a thread for each name; nothing to ask when these are addresses, or when it is being asked. The
+ * list stays empty until one server at least has a certificate that is trusted and has its name,
+ * and none that can be reached has one of another name. */
 void zkl__zk_names_resolve(struct zk_names *names);
 /* Waits until nothing is being asked; false at the timeout. */
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);
+/* Why there is no list. */
+void zkl__zk_names_why(struct zk_names *names, char *text, size_t size);
 /* New addresses, if there are any: to the library, or for a start with them. With the mutex held.
  */
 int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err);

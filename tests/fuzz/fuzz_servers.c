@@ -7,8 +7,8 @@
 /* Addresses need no name server, so what the library would be given is known at once. */
 static void check_numbers(const char *servers)
 {
-    struct zk_names *names = zkl__zk_names_new(servers);
-    MUST(names);
+    struct zk_names *names;
+    MUST(zkl__zk_names_new(&names, &(struct zkl__store_config){.servers = servers}, NULL) == ZKL_OK);
     if (names->numeric) {
         size_t commas = 0;
         for (const char *at = names->list; *at; at++) {
