@@ -480,7 +480,7 @@ static int fail_to_open(struct zkl__call *call)
     const struct zkl__settings *settings = &session->settings;
     const zkl_error *why = &session->status.open_error;
     int64_t waited_ms = (zkl__clock_now() - opening->began) / ZKL__MS;
-    int64_t wanted_ms = settings->options.connect_timeout_ms;
+    int64_t wanted_ms = session->status.closing ? waited_ms : settings->options.connect_timeout_ms;
     if (opening->connected) {
         FAIL(call, ZKL_ECONNECT, "%.120s took the connection and gave no further answer",
              settings->servers);

@@ -169,7 +169,7 @@ done <<'TABLE'
 125|release x|--force removes
 125|release --force x|standard input is no terminal to ask on; --yes does without
 125|release --force --yes --token 99999999999999999999 y|'9*' is none
-122|run -w 200ms x true|^zklock: no response from 127.0.0.1:1 within 200 ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
+122|run -w 200ms x true|^zklock: no response from 127.0.0.1:1 within 2[0-9]{2} ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 

@@ -279,7 +279,7 @@ TEST(test_without_a_server)
 {
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
     zkl_queue *queue;
-    open_async(NOBODY, SESSION_OPTIONS(.callbacks = ZKL_CALLBACKS_DISPATCH), &opened);
+    open_async(NOBODY, SESSION_OPTIONS(.callbacks = ZKL_CALLBACKS_DISPATCH, .connect_timeout_ms = 1), &opened);
     CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_SUSPENDED);
     zkl_lock *lock = acquire_early(50, &acquired);
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, 50, NULL), ZKL_ETIMEOUT);
@@ -293,6 +293,7 @@ TEST(test_without_a_server)
     CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
     CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_ECLOSED);
     CU_ASSERT_PTR_NOT_NULL(strstr(opened.letters[0].text, "no response from " NOBODY));
+    CU_ASSERT_PTR_NULL(strstr(opened.letters[0].text, "within 1 ms"));
 }
 
 TEST(test_stopped)
