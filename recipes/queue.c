@@ -88,22 +88,29 @@ static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct snapshot *snapshot = ((struct queue_call *)call)->snapshot;
-    const struct zkl__child *child = call->child;
+    struct zkl__child *child = call->child;
     struct zkl__name name = zkl__name_parse(child->name);
     zkl_queue_entry *entry = &snapshot->entries[child - snapshot->names->all];
+    bool there = reply->rc == ZKL__RC_OK;
     if (reply->rc == ZKL__RC_NONODE) {
+        entry->name = NULL;
         return;
+    }
+    if (reply->rc != ZKL__RC_NOAUTH) {
+        child->verdict = ZKL__CHILD_PERSISTENT; /* exists need not be sent */
     }
     *entry = (zkl_queue_entry){.name = child->name,
                                .kind = name.kind,
                                .sequence = name.sequence,
-                               .readable = reply->rc == ZKL__RC_OK};
-    if (entry->readable) {
-        entry->data_size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
-        entry->data = zkl__copy(&snapshot->heap, reply->data, entry->data_size);
+                               .readable = there && call->op.kind == ZKL__OP_GET};
+    if (there) {
         entry->token = reply->stat.czxid;
         entry->session_id = reply->stat.ephemeral_owner;
         entry->created_ms = reply->stat.ctime_ms;
+    }
+    if (entry->readable) {
+        entry->data_size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
+        entry->data = zkl__copy(&snapshot->heap, reply->data, entry->data_size);
         snapshot->failed = snapshot->failed || !entry->data;
     }
 }
@@ -128,6 +135,8 @@ static int read_children(struct queue_call *q)
     AWAIT_REPLY(it, take_list, {.kind = ZKL__OP_CHILDREN});
     if (q->snapshot && !q->snapshot->failed) {
         AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_GET});
+        /* Contenders pass over a znode that may not be read, too, when it is no session's. */
+        AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_EXISTS});
     }
     CALL_END(it);
 }
@@ -204,7 +213,7 @@ static int run_members(struct zkl__call *call)
     for (size_t i = 0; i < count; i++) {
         const zkl_queue_entry *entry = &q->snapshot->entries[i];
         zkl_members *public = &q->snapshot->public.members;
-        if (!entry->name || (entry->readable && entry->session_id == 0)) {
+        if (!entry->name || (entry->token != 0 && entry->session_id == 0)) {
             continue; /* it was deleted before the read, or is no member */
         }
         contender = entry->readable && zkl__name_parse(entry->name).uuid ? entry->name : contender;

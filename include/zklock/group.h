@@ -99,7 +99,8 @@ typedef struct zkl_member {
     size_t data_size;
     int64_t token; /* czxid: another one when the member has joined again */
     int64_t session_id;
-    bool readable;       /* false: its access list hides all but the id */
+    bool readable; /* false: its access list hides the data; and token and session_id, 0 then, from
+                      ZooKeeper 3.8.4 and 3.9.2 on */
     int64_t reserved[2]; /* zero */
 } zkl_member;
 

@@ -34,7 +34,8 @@ typedef struct zkl_queue_entry {
     int64_t created_ms; /* ctime by the server's clock, ms since 1970 */
     const char *data;   /* metadata, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
     size_t data_size;
-    bool readable; /* false: its ACL hides data and the fields that need a read */
+    bool readable; /* false: its ACL hides the data; and token, session_id and created_ms, 0 then,
+                      from ZooKeeper 3.8.4 and 3.9.2 on */
     bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its
                       age */
     bool holds; /* the first that is not forged; of readers and permits all that hold together. With

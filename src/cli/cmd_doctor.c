@@ -150,12 +150,7 @@ static int examine_queue(const char *path, const zkl_queue *queue)
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
-        if (!entry->readable) {
-            find(false, path,
-                 "%s is not readable: its access list hides who made it; zklock behind it watches "
-                 "the whole queue instead",
-                 entry->name);
-        } else if (entry->forged) {
+        if (entry->forged) {
             find(false, path,
                  "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release "
                  "--force --token %" PRId64 " LOCK' removes it",
@@ -163,6 +158,11 @@ static int examine_queue(const char *path, const zkl_queue *queue)
                  entry->session_id ? "was made by hand, with a number that is not its turn"
                                    : "is no session's",
                  entry->token);
+        } else if (!entry->readable) {
+            find(false, path,
+                 "%s is not readable: its access list hides who made it; zklock behind it watches "
+                 "the whole queue instead",
+                 entry->name);
         }
     }
     return CLI_GO_ON;

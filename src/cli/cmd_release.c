@@ -77,7 +77,7 @@ static void show_chosen(void)
     const zkl_queue_entry *entry = chosen.entry;
     const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
     cli_line(stderr, CLI_FOLD, "%s", chosen.path);
-    if (entry->readable) {
+    if (entry->token) {
         cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", queues_who(entry).bytes, what,
                  queues_age(queues_age_ms(entry->created_ms)).bytes);
         cli_line(stderr, CLI_FOLD, "  session  %s", queues_session(entry).bytes);

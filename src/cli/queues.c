@@ -215,9 +215,9 @@ json_t *queues_number(bool known, int64_t value)
 /* What an access list hides is not known, and no number says so. */
 json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
 {
-    bool known = entry->readable;
+    bool known = entry->token != 0, readable = entry->readable;
     struct identity identity = {0};
-    bool ours = known && identity_parse(&identity, entry->data, entry->data_size);
+    bool ours = readable && identity_parse(&identity, entry->data, entry->data_size);
     return json_pack(
         "{s:I, s:b, s:b, s:s?, s:s, s:o?, s:s?, s:s?, s:o?, s:o?, s:b, s:o?, s:o*, s:o*, s:o*}",
         "position", (json_int_t)(entry - queue->entries), "holds", entry->holds, "stray",
@@ -225,8 +225,8 @@ json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
         queues_number(known, entry->token), "session", known ? queues_session(entry).bytes : NULL,
         "created", known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
         queues_number(known, entry->created_ms), "age_ms",
-        queues_number(known, queues_age_ms(entry->created_ms)), "readable", known, "identity",
-        known ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
+        queues_number(known, queues_age_ms(entry->created_ms)), "readable", readable, "identity",
+        readable ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
         "host", ours ? json_string(identity.host) : NULL, "pid", queues_number(ours, identity.pid),
         "user", ours ? json_string(identity.user) : NULL);
 }
@@ -252,7 +252,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
-        bool known = entry->readable; /* what an access list hides is not: age, token, session */
+        bool known = entry->token != 0; /* what an access list hides is not: age, token, session */
         char token[24] = "-", position[24];
         if (known) {
             snprintf(token, sizeof token, "%" PRId64, entry->token);
@@ -265,7 +265,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
         cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position,
                  known ? queues_age(queues_age_ms(entry->created_ms)).bytes : "-", token,
                  known ? queues_session(entry).bytes : "-", kind_name(entry->kind),
-                 known ? queues_who(entry).bytes : "(not readable)");
+                 entry->readable ? queues_who(entry).bytes : "(not readable)");
     }
     if (queue->foreign > 0) {
         fprintf(out, "  and %zu znodes that are no contenders\n", queue->foreign);

@@ -145,7 +145,7 @@ void zkl__queue_judge(zkl_queue_entry *entries, size_t count, const struct zkl__
         zkl_queue_entry *entry = &entries[i - 1];
         const struct zkl__stat stat = {.czxid = entry->token, .ephemeral_owner = entry->session_id};
         bool lease = entry->kind == ZKL_KIND_LEASE; /* permits of a semaphore have no order */
-        if (!entry->readable) {
+        if (entry->token == 0) {
             continue; /* nothing is known of it: contenders wait for it */
         }
         /* Or a number that the server has not given to anybody yet. */
