@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/select.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -79,31 +78,37 @@ static unsigned long inode_of(int fd, bool pipe)
 /* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
  * are not to run on them.
  *
- * The library's pipe does not block. Both ends are new, and among the first descriptors that are
- * free, or the process has more than a set has room for. What another thread of the program makes
- * meanwhile is hardly such a pipe. */
+ * The library's pipe does not block, and both ends are new. What another thread of the program
+ * makes meanwhile is hardly such a pipe. */
 zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
 {
-    fd_set before;
+    int count = 0; /* one more than the highest descriptor */
+    zhandle_t *zh = NULL;
     zkl__signals_hold();
-    FD_ZERO(&before);
     pthread_once(&forks, watch_forks);
     pthread_mutex_lock(&opening);
     DIR *folder = opendir(DESCRIPTORS);
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (fd < FD_SETSIZE) {
-            FD_SET(fd, &before);
-        }
+        count = fd < count ? count : fd + 1;
     }
-    zhandle_t *zh = zkl__zk_init(store, list);
-    int error = errno;
-    folder = opendir(DESCRIPTORS);
+    bool *before = zkl__zalloc(&store->heap, (size_t)count + 1);
+    folder = before ? opendir(DESCRIPTORS) : NULL;
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (fd < FD_SETSIZE && !FD_ISSET(fd, &before) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
+        before[fd < count ? fd : count] = true;
+    }
+    errno = ENOMEM;
+    if (before) {
+        zh = zkl__zk_init(store, list);
+    }
+    int error = errno;
+    folder = zh ? opendir(DESCRIPTORS) : NULL;
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if ((fd >= count || !before[fd]) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
             inode_of(fd, true) != 0) {
             fcntl(fd, F_SETFD, FD_CLOEXEC);
         }
     }
+    zkl__free(&store->heap, before);
     pthread_mutex_unlock(&opening);
     zkl__signals_allow();
     errno = error;

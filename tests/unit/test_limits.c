@@ -3,7 +3,11 @@
 #include "lock_kit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 static atomic_long asked, refused;
 static atomic_long refuse_at; /* the one of this number (from 1); 0: none */
@@ -104,6 +108,24 @@ TEST(test_all_are_refused_from_one_on)
 {
     refuse_each(ZKL_CALLBACKS_THREAD, true);
     refuse_each(ZKL_CALLBACKS_DISPATCH, true);
+}
+
+/* The client library's pipe. The last test: it leaves no low descriptor. */
+TEST(test_high_descriptors_are_not_inherited)
+{
+    struct mailbox ended = MAILBOX_INIT;
+    struct stat is;
+    int fd = 0;
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){2000, 2000});
+    while (fd < FD_SETSIZE) {
+        fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+    }
+    zkl_session_open_async(&one, "127.0.0.1:1", NULL, on_ended, &ended, NULL);
+    poll(NULL, 0, 300);
+    while (fstat(++fd, &is) == 0) {
+        CU_ASSERT(!S_ISFIFO(is.st_mode) || fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    }
+    zkl_session_close(one, 0);
 }
 
 TESTS("limits")
