@@ -181,16 +181,23 @@ static int examine_failure(const char *path, int result)
 
 static int run(const char **words)
 {
-    char servers[2048];
-    char *rest = servers;
     size_t used;
     (void)words;
+    if (strncmp(cli.servers, "memory:", strlen("memory:")) == 0) {
+        cli_error("%s is inside this process: there is no server to be asked; -s says where they "
+                  "are",
+                  cli.servers);
+        return EXIT_FAILED;
+    }
     find(true, "client library", "TLS %s, SASL %s",
          dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") ? "built in" : "not built in",
          dlsym(RTLD_DEFAULT, "zookeeper_init_sasl") ? "built in" : "not built in");
-    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(cli.servers, "/"), cli.servers);
-    for (char *server; (server = strtok_r(rest, ",", &rest));) {
+    for (const char *at = cli.servers; *at && *at != '/';) {
+        char server[512];
+        size_t length = strcspn(at, ",/");
+        snprintf(server, sizeof server, "%.*s", (int)length, at);
         examine_server(server);
+        at += length + strspn(at + length, ",");
     }
     fflush(stdout);
     int code = cli_connect(CLI_CALL_MS, NULL);

@@ -10,7 +10,8 @@ same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
 prints "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
 code 1 zklock --tick 1s doctor
 prints '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
-code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
+code 1 zklock -s "$(printf '127.0.0.1:1,%.0s' {1..200})$ZKLOCK_SERVERS" doctor
+prints '^ok   127\.0\.0\.1:[0-9]+: .*, answers in'
 prints '^BAD  127\.0\.0\.1:1: Connection refused'
 one=${ZKLOCK_SERVERS%%,*}
 finds 0 '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.' zklock -s "[::ffff:127.0.0.1]:${one##*:}" doctor

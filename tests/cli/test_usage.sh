@@ -116,6 +116,7 @@ done <<'TABLE'
 125|--sasl GSSAPI --sasl-server zookeeper/ run x true|SERVICE/.HOST, as in zookeeper/zk.example.org
 125|--sasl DIGEST-MD5 --sasl-server /x run x true|SERVICE/.HOST
 125|elect|which election
+125|-s memory:x doctor|memory:x is inside this process
 125|once --slot 1m|which job
 125|once --status|which job
 125|once --status x true|'true': --status runs nothing
