@@ -217,7 +217,7 @@ mkdir -m 700 "$work/folder"
 code 125 zklock --auth-file "$work/folder" run x true
 says 'Is a directory'
 
-code 0 zklock -s memory:usage run x true
+code 0 env -u PATH "$ZKLOCK" -s memory:usage run --hook true x true
 says_only 'zklock: memory:usage is inside this process: nobody else is kept out'
 
 # What cannot be written to standard output is said, and is no success.

@@ -95,6 +95,7 @@ int execute_check(const char *name)
     struct stat status;
     const char *rest = getenv("PATH");
     int reason = ENOENT;
+    rest = rest ? rest : "/bin:/usr/bin"; /* as execvp */
     if (strchr(name, '/')) {
         reason = stat(name, &status) != 0 ? errno : !S_ISREG(status.st_mode) ? EACCES : 0;
         return reason || access(name, X_OK) == 0 ? reason : errno;
