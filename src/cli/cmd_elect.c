@@ -113,6 +113,9 @@ static int next(int code)
     } else if (!ends) {
         code = CLI_GO_ON;
     }
+    if (!ends) {
+        job_begin(); /* what ends it from now on is not the end of this term */
+    }
     if (!ends && code == CLI_GO_ON) {
         code = campaign();
     }

@@ -77,7 +77,7 @@ wait "$b"
 leads a 2
 # A check that hangs has failed; its process group is killed.
 ended_by TERM "exit code after TERM" 143 "$a"
-elect c --health "sleep 0.1 & echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
+elect c --report "$work/report" --health "sleep 0.1 & echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
 c=$pid
 leads c 1
 touch "$work/hang"
@@ -92,6 +92,7 @@ await "the end of what checks leave behind" reaped
 kill -KILL "$checker"
 ends "exit code without a checker" 125 "$c"
 file_matches "it says why" c.said 'the process that runs --health was killed'
+file_matches "its report" report '"outcome":"error"'
 code 125 zk elect --every 1s e true
 says '--health, which is missing'
 
