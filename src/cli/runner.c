@@ -349,7 +349,7 @@ static int complain_of_report(void)
 
 static const char *outcome(int code)
 {
-    if (contend.signal) { /* of elect: after a term, of which job tells */
+    if (contend.signal) { /* of elect: in the pause after a term, too */
         return "signal";
     }
     if (job.lost || (job.overruled && code == EXIT_LOST)) {

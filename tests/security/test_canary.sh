@@ -87,7 +87,7 @@ on_terminal "stty cols 80; zklock ls; zklock doctor; zklock check wide; zklock c
 /usr/bin/python3 - "$work/hostile.out" "$work/terminal" "$work/seen" <<'EOF' || bad "something moves the terminal"
 import re, sys, unicodedata
 bad = False
-begins = ("/locks/", "  holds  ", "  stray  ", "  queue  ", "        ", "ok  ", "BAD ", "  and ", "zklock: ")
+begins = ("/locks/", "  holds  ", "  stray  ", "  1  ", "  queue  ", "        ", "ok  ", "BAD ", "  and ", "zklock: ")
 for file in sys.argv[1:]:
     text = open(file, "rb").read()
     if not file.endswith("out"):
