@@ -897,7 +897,9 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     if (without) {
         char why[ZKL_ERROR_TEXT_MAX];
         zkl__zk_names_why(store->names, why, sizeof why);
-        store->events.log(store->ctx, ZKL_LOG_WARN, why);
+        if (why[0]) { /* else the list came meanwhile */
+            store->events.log(store->ctx, ZKL_LOG_WARN, why);
+        }
     }
     if (failed) {
         on_lost(store, ZKL__END_AUTH);

@@ -124,6 +124,7 @@ static void publish(struct zk_names *names)
     }
     if (names->found_count > 0) {
         remaining(names->list, all, "");
+        names->why[0] = '\0';
     }
 }
 

@@ -252,7 +252,9 @@ static enum zk_trust shake_hands(void *ssl, int fd, const struct zkl__server *se
     } while (ready.events && zkl__clock_now() < end && poll(&ready, 1, STEP_MS));
     long verified = SSL_get_verify_result(ssl);
     if (got > 0) {
-        why->text[0] = '\0';
+        zkl__fail_at(why, ZKL_ECONNECT, NULL,
+                     "tls: servers beside %.80s:%s have shown no certificate yet", server->host,
+                     server->port);
         return ZK_TRUSTED;
     }
     if (verified) {
