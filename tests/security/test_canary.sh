@@ -81,13 +81,14 @@ hostile() {
     done
 } >"$work/hostile.out" 2>&1
 hostile
+await "those that timeout ended to be gone" eval '! zklock ls | grep -q "^  1 "'
 on_terminal "stty cols 80; zklock ls; zklock doctor; zklock check wide; zklock check padded" </dev/null >"$work/seen"
 # Lines end; the line about the queue goes back to its beginning and clears it: that is all a terminal may be told. No line of what is seen is so
 # wide that the terminal breaks it, or begins as if it were another one.
 /usr/bin/python3 - "$work/hostile.out" "$work/terminal" "$work/seen" <<'EOF' || bad "something moves the terminal"
 import re, sys, unicodedata
 bad = False
-begins = ("/locks/", "  holds  ", "  stray  ", "  1  ", "  queue  ", "        ", "ok  ", "BAD ", "  and ", "zklock: ")
+begins = ("/locks/", "  holds  ", "  stray  ", "  queue  ", "        ", "ok  ", "BAD ", "  and ", "zklock: ")
 for file in sys.argv[1:]:
     text = open(file, "rb").read()
     if not file.endswith("out"):
