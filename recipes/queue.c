@@ -92,12 +92,12 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
     struct zkl__name name = zkl__name_parse(child->name);
     zkl_queue_entry *entry = &snapshot->entries[child - snapshot->names->all];
     bool there = reply->rc == ZKL__RC_OK;
+    if (reply->rc != ZKL__RC_NOAUTH) {
+        child->verdict = ZKL__CHILD_PERSISTENT; /* exists need not be sent */
+    }
     if (reply->rc == ZKL__RC_NONODE) {
         entry->name = NULL;
         return;
-    }
-    if (reply->rc != ZKL__RC_NOAUTH) {
-        child->verdict = ZKL__CHILD_PERSISTENT; /* exists need not be sent */
     }
     *entry = (zkl_queue_entry){.name = child->name,
                                .kind = name.kind,
