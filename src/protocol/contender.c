@@ -1544,7 +1544,7 @@ static void grant(struct zkl__contender *c)
     int64_t heartbeat = zkl__lease_heartbeat(core->timeout), slot = heartbeat / GUARD_SLOTS + 1;
     int64_t next = core->guard_at + heartbeat / GUARDS_MOST + 1, least = core->now + heartbeat;
     contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    /* It begins to watch its own node after its first heartbeat, and not many do at once. */
+    /* A holder begins to watch its own znode after its first heartbeat. Few begin at one moment. */
     core->guard_at = next > least ? next : least;
     c->own.guard_at = (core->guard_at / slot + 1) * slot;
     notify_granted(c);

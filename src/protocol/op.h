@@ -101,13 +101,11 @@ struct zkl__reply {
     size_t part_count;
 };
 
-/* A loop over the names of the children that a reply lists. Without any, children may be NULL, to
- * which nothing may be added. */
-#define ZKL__EACH_NAME(name, reply)                                               \
-    for (const char *const *name##_at = (reply)->children, *name;                 \
-         (uintptr_t)name##_at <                                                   \
-             (uintptr_t)(reply)->children + (reply)->child_count * sizeof name && \
-         ((name) = *name##_at, 1);                                                \
+/* A loop over the names of the children that a reply lists. Without any, children may be NULL. */
+#define ZKL__EACH_NAME(name, reply)                                           \
+    for (const char *const *name##_at = (reply)->children, *name;             \
+         name##_at && name##_at < (reply)->children + (reply)->child_count && \
+         ((name) = *name##_at, 1);                                            \
          name##_at++)
 
 /* A one-shot watch that fired. */

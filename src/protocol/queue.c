@@ -56,7 +56,8 @@ const char *zkl__list_user(const struct zkl__reply *list)
     static const char *const directories[] = {"locks", "leases", "members", "pieces"};
     unsigned seen = 0;
     ZKL__EACH_NAME (name, list) {
-        for (int j = 0; name[0] >= 'l' && j < 4; j++) { /* contenders' names begin before that */
+        /* Most contenders' names begin with a character before 'l'. */
+        for (int j = 0; name[0] >= 'l' && j < 4; j++) {
             seen |= strcmp(name, directories[j]) == 0 ? 1u << j : 0;
         }
     }
