@@ -20,11 +20,11 @@ static int check_use(struct zkl__part *it, struct zkl__call *call)
 {
     it->call = call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN});
+    AWAIT(it, {.kind = ZKL__OP_CHILDREN});
     if (!call->children) {
         RETURN(it, ZKL_OK);
     }
-    AWAIT_CHILDREN(it, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
+    AWAIT_CHILDREN(it, call->children, NULL, {.kind = ZKL__OP_EXISTS});
     for (size_t i = 0; i < call->children->count; i++) {
         const struct zkl__child *child = &call->children->all[i];
         if (child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid != 0) {

@@ -77,7 +77,7 @@ static int list(struct zkl__part *it)
 {
     const struct zkl__call *call = it->call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, zkl__keep_children, {.kind = ZKL__OP_CHILDREN, .watch = true});
+    AWAIT(it, {.kind = ZKL__OP_CHILDREN, .watch = true});
     CHECK_REPLY(it, "its members may not be listed");
     if (!call->children) {
         FAIL(it, ZKL_ENOMEM, "no memory for the members");
@@ -118,11 +118,11 @@ static int run_enter(struct zkl__call *call)
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
     for (;;) {
         AWAIT_CALL(call, list(&p->part));
-        if (!zkl__state_holds(now.state)) {
+        if (now.token == 0) {
             RETURN(call, membership_lost(call));
         }
         if (call->children->count >= p->count) {
-            AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
+            AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
             /* Readers and writers have names that no member has. The contenders of a mutex look
              * like members. */
             p->youngest = 0;
@@ -204,7 +204,7 @@ static int run_leave(struct zkl__call *call)
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
             break;
         }
-        AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
+        AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
         if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) + 1 ==
             call->children->count) {
             break;
@@ -216,10 +216,10 @@ static int run_leave(struct zkl__call *call)
     }
     p->releases = true;
     zkl__acquisition_send_release(p->lock);
-    AWAIT_UNTIL(call, p->acquisition->released);
+    AWAIT_UNTIL(call, !p->acquisition->machine);
     for (;;) {
         AWAIT_CALL(call, list(&p->part));
-        AWAIT_CHILDREN(call, call->children, zkl__judge_child, {.kind = ZKL__OP_EXISTS});
+        AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
         if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) == call->children->count) {
             break;
         }

@@ -53,24 +53,22 @@ void zkl_queue_free(zkl_queue *queue)
 
 /* --- the list of a queue --------------------------------------------------------------------- */
 
-/* Without memory there is no snapshot. */
-static void take_list(struct zkl__call *call, const struct zkl__reply *list)
+/* Of the list. Without memory there is no snapshot. */
+static void make_snapshot(struct queue_call *q)
 {
-    struct queue_call *q = (struct queue_call *)call;
-    const zkl_heap *heap = &call->session->heap;
-    zkl__keep_children(call, list);
-    struct zkl__children *names = call->children;
-    if (!names) {
-        return;
-    }
-    struct snapshot *snapshot = q->snapshot = zkl__zalloc(
-        heap, sizeof *snapshot + names->count * (sizeof(zkl_queue_entry) + sizeof(zkl_member)));
+    const zkl_heap *heap = &q->call.session->heap;
+    struct zkl__children *names = q->call.children;
+    struct snapshot *snapshot =
+        names ? zkl__zalloc(heap, sizeof *snapshot +
+                                      names->count * (sizeof(zkl_queue_entry) + sizeof(zkl_member)))
+              : NULL;
+    q->snapshot = snapshot;
     if (!snapshot) {
         return;
     }
     snapshot->heap = *heap;
     snapshot->names = names;
-    call->children = NULL;
+    q->call.children = NULL;
     if (q->members) {
         return;
     }
@@ -92,8 +90,8 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
     struct zkl__name name = zkl__name_parse(child->name);
     zkl_queue_entry *entry = &snapshot->entries[child - snapshot->names->all];
     bool there = reply->rc == ZKL__RC_OK;
-    if (reply->rc != ZKL__RC_NOAUTH) {
-        child->verdict = ZKL__CHILD_PERSISTENT; /* exists need not be sent */
+    if (reply->rc == ZKL__RC_NOAUTH) {
+        child->verdict = ZKL__CHILD_UNKNOWN; /* exists is to be sent */
     }
     if (reply->rc == ZKL__RC_NONODE) {
         entry->name = NULL;
@@ -132,8 +130,9 @@ static int read_children(struct queue_call *q)
     struct zkl__part *it = &q->reading;
     it->call = &q->call;
     CALL_BEGIN(it);
-    AWAIT_REPLY(it, take_list, {.kind = ZKL__OP_CHILDREN});
-    if (q->snapshot && !q->snapshot->failed) {
+    AWAIT(it, {.kind = ZKL__OP_CHILDREN});
+    make_snapshot(q);
+    if (q->snapshot) {
         AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_GET});
         /* Contenders pass over a znode that may not be read, too, when it is no session's. */
         AWAIT_CHILDREN(it, q->snapshot->names, take_entry, {.kind = ZKL__OP_EXISTS});
@@ -144,11 +143,8 @@ static int read_children(struct queue_call *q)
 /* Of what was read. */
 static int make_queue(struct queue_call *q)
 {
-    const struct zkl__answer *answer = &q->call.answer;
     struct snapshot *snapshot = q->snapshot;
-    if (answer->rc != ZKL__RC_OK && answer->rc != ZKL__RC_NONODE) {
-        FAIL_REPLY(&q->call, zkl__rc_code(answer->rc), "its children may not be listed");
-    }
+    CHECK_REPLY(&q->call, "its children may not be listed");
     if (!snapshot || snapshot->failed) {
         FAIL(&q->call, ZKL_ENOMEM, "no memory for the queue");
     }
@@ -161,7 +157,7 @@ static int make_queue(struct queue_call *q)
         int64_t created_ms = snapshot->entries[public->count++].created_ms;
         public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
     }
-    zkl__queue_judge(snapshot->entries, public->count, &answer->stat);
+    zkl__queue_judge(snapshot->entries, public->count, &q->call.answer.stat);
     return ZKL_OK;
 }
 
@@ -269,10 +265,7 @@ static int take_node(struct queue_call *q, const char *path, const char *node, z
 
 /* --- the removal of a contender -------------------------------------------------------------- */
 
-static int no_such(struct zkl__call *call)
-{
-    FAIL(call, ZKL_ENOTHELD, "no such contender: it released, or left the queue");
-}
+#define NO_SUCH "no such contender: it released, or left the queue"
 
 static int run_remove(struct zkl__call *call)
 {
@@ -281,7 +274,7 @@ static int run_remove(struct zkl__call *call)
     q->removal = (struct zkl__removal){.call = call, .name = q->given, .czxid = q->token};
     AWAIT_CALL(call, zkl__remove(&q->removal));
     if (call->answer.rc == ZKL__RC_NONODE) {
-        RETURN(call, no_such(call));
+        FAIL(call, ZKL_ENOTHELD, NO_SUCH);
     }
     if (call->answer.rc == ZKL__RC_NOAUTH && q->token == 0) {
         /* Since ZooKeeper 3.8.4 and 3.9.2 exists needs READ, and delete does not. Without a token
@@ -359,7 +352,7 @@ static int run_revoke(struct zkl__call *call)
         AWAIT(call, {.kind = ZKL__OP_EXISTS}); /* until there is a connection */
     }
     if (call->answer.rc == ZKL__RC_NONODE) {
-        RETURN(call, no_such(call));
+        FAIL(call, ZKL_ENOTHELD, NO_SUCH);
     }
     if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->refuses)) {
         FAIL_REPLY(call, ZKL_EAUTH,

@@ -46,17 +46,14 @@ static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
     call->again = INT64_MAX;
-    if (call->ended) {
-        return conclude(call, zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "cancelled"));
-    }
     int rc = call->run(call);
     if (rc != ZKL__PENDING) {
         return conclude(call, rc);
     }
     if (status->closing || status->state == ZKL_SESSION_CLOSED) {
         rc = zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session was closed meanwhile");
-    } else if (call->stopped) {
-        rc = zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "the stop token is raised");
+    } else if (call->ended) {
+        rc = zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "%s", call->ended);
     } else if (zkl__clock_now() >= call->deadline) {
         rc = zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
                           NULL, "%s",
@@ -75,7 +72,7 @@ static int64_t next_time(const struct zkl__call *call)
 static void on_stop(void *owner)
 {
     struct zkl__call *call = owner;
-    call->stopped = true;
+    call->ended = "the stop token is raised";
     call_poke(call);
 }
 
@@ -183,53 +180,49 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->path = path;
     call->call = call;
     call->deadline = zkl__session_deadline(timeout_ms);
+    zkl__list_append(&session->calls, &call->links[0]);
+    if (call->owner) {
+        call->owner->refs++;
+        zkl__list_append(&call->owner->calls, &call->links[1]);
+    }
     int rc = call->begin ? call->begin(call) : ZKL_OK;
-    bool begun = rc == ZKL_OK;
-    if (begun) {
-        rc = waits  ? ZKL_OK
-             : done ? zkl__session_want_callbacks(session, NULL, call->err)
-                    : zkl__fail_null(call->err, "done");
-        if (rc == ZKL_OK && !call->finishes) {
-            rc = zkl__stops_begin(session, &call->stops, call->owner ? call->owner->stop : NULL,
-                                  on_stop, call, call->err);
+    if (rc == ZKL_OK && !waits) {
+        rc = done ? zkl__session_want_callbacks(session, NULL, call->err)
+                  : zkl__fail_null(call->err, "done");
+    }
+    if (rc == ZKL_OK && !call->finishes) {
+        rc = zkl__stops_begin(session, &call->stops, call->owner ? call->owner->stop : NULL,
+                              on_stop, call, call->err);
+    }
+    if (rc == ZKL_OK && !waits) { /* the rest where alarms ring, and in run_done */
+        call->done = done;
+        call->payload = payload;
+        call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
+        call->callback = (struct zkl__callback){.run = run_done, .owner = call};
+        zkl__session_retain(session);
+        if (zkl__timers_next(&session->alarms.timers) < call->number) {
+            call_poke(call); /* an earlier call goes on before */
+        } else {
+            go_on_later(call);
         }
-        zkl__list_append(&session->calls, &call->links[0]);
-        if (call->owner) {
-            call->owner->refs++;
-            zkl__list_append(&call->owner->calls, &call->links[1]);
-        }
-        if (rc == ZKL_OK && !waits) { /* the rest where alarms ring, and in run_done */
-            call->done = done;
-            call->payload = payload;
-            call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
-            call->callback = (struct zkl__callback){.run = run_done, .owner = call};
-            zkl__session_retain(session);
-            if (zkl__timers_next(&session->alarms.timers) < call->number) {
-                call_poke(call); /* an earlier call goes on before */
-            } else {
-                go_on_later(call);
-            }
-            return ZKL_OK;
-        }
-        if (rc == ZKL_OK) {
-            zkl__signal_init(&call->news);
-            call->blocking = true;
+        return ZKL_OK;
+    }
+    if (rc == ZKL_OK) {
+        zkl__signal_init(&call->news);
+        call->blocking = true;
+        rc = go_on(call);
+        while (rc == ZKL__PENDING) {
+            zkl__session_wait(session, &call->news, next_time(call));
             rc = go_on(call);
-            while (rc == ZKL__PENDING) {
-                zkl__session_wait(session, &call->news, next_time(call));
-                rc = go_on(call);
-            }
-            zkl__signal_deinit(&call->news);
         }
+        zkl__signal_deinit(&call->news);
     }
     if (rc != ZKL_OK) {
         const zkl_error *why = call->err;
         zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : path, "%s", why->text);
     }
-    if (begun) {
-        end(call);
-        unlink_call(call);
-    }
+    end(call);
+    unlink_call(call);
     if (!waits) {
         zkl__free(&session->heap, call);
     }
@@ -264,13 +257,13 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
     int count = 0;
     for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
         if (!at->over && !at->blocking && (all || !at->finishes)) {
-            zkl__fail_at(at->err, code, NULL,
-                         code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
-            conclude(at, code);
+            conclude(at, zkl__fail_at(at->err, code, NULL,
+                                      code == ZKL_ECLOSED ? "the session was closed meanwhile"
+                                                          : "cancelled"));
             finish(at);
             count++;
         } else if (at->blocking && all && owner) { /* its caller's thread ends it */
-            at->ended = true;
+            at->ended = "cancelled";
             call_poke(at);
         }
     }
@@ -344,6 +337,12 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     } else if (zkl__rc_is_response(reply->rc) || never) {
         requests->pause = 0;
         sent->state = ZKL__SENT_NONE;
+        if (!one) {
+            zkl__child_judge(sent->child, reply);
+        } else if (call->op.kind == ZKL__OP_CHILDREN &&
+                   (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE)) {
+            (void)zkl__children_renew(&call->session->heap, &call->children, reply, call->counts);
+        }
         if (requests->on_reply) {
             requests->on_reply(call, reply);
         }
@@ -439,13 +438,28 @@ static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
     call_poke(call);
 }
 
-int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
-                   const struct zkl__op *ops, size_t count)
+int zkl__call_send(struct zkl__call *call, struct zkl__children *children, bool once,
+                   zkl__reply_fn on_reply, const struct zkl__op *ops, size_t count)
 {
     struct zkl__requests *requests = &call->requests;
     struct zkl__op both = {.kind = ZKL__OP_MULTI, .parts = call->parts, .part_count = count};
+    struct zkl__sent *sent = &requests->one;
+    size_t window = 1, first = 0;
     if (requests->window > 0) {
         return go_on_sending(call);
+    }
+    if (children) {
+        first = zkl__children_unknown(children, 0);
+        if (first == children->count) {
+            return ZKL_OK;
+        }
+        window = children->count < WINDOW ? children->count : WINDOW;
+        sent = zkl__zalloc(&call->session->heap, window * sizeof *sent);
+    } else {
+        call->answer.rc = ZKL__RC_UNSENT;
+    }
+    if (!sent) {
+        FAIL(call, ZKL_ENOMEM, "no memory for %zu children", children->count);
     }
     ZKL__ENSURE(count == 1 || count == 2);
     for (size_t i = 0; i < count; i++) {
@@ -453,13 +467,17 @@ int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
         call->parts[i].dir = ops[i].dir ? ops[i].dir : call->path;
     }
     call->op = count == 1 ? call->parts[0] : both;
-    call->answer.rc = ZKL__RC_UNSENT;
-    *requests = (struct zkl__requests){.on_reply = on_reply,
+    *requests = (struct zkl__requests){.children = children,
+                                       .on_reply = on_reply,
                                        .once = once,
-                                       .sent = &requests->one,
-                                       .one = {.call = call, .state = ZKL__SENT_UNANSWERED},
-                                       .window = 1,
+                                       .next = first,
+                                       .sent = sent,
+                                       .one = {.state = ZKL__SENT_UNANSWERED},
+                                       .window = window,
                                        .pause_to = requests->pause_to};
+    for (size_t i = 0; i < window; i++) {
+        sent[i].call = call;
+    }
     if (call->op.watch) { /* hears of the next change of the path, which lives until the end */
         const char *path = call->op.dir;
         struct zkl__watch *watch = call->watches;
@@ -477,48 +495,6 @@ int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
         }
     }
     return go_on_sending(call);
-}
-
-int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
-                        zkl__reply_fn on_reply, struct zkl__op op)
-{
-    struct zkl__requests *requests = &call->requests;
-    if (requests->window > 0) {
-        return go_on_sending(call);
-    }
-    size_t window = children->count < WINDOW ? children->count : WINDOW;
-    size_t first = zkl__children_unknown(children, 0);
-    if (first == children->count) {
-        return ZKL_OK;
-    }
-    struct zkl__sent *sent = zkl__zalloc(&call->session->heap, window * sizeof *sent);
-    if (!sent) {
-        FAIL(call, ZKL_ENOMEM, "no memory for %zu children", children->count);
-    }
-    for (size_t i = 0; i < window; i++) {
-        sent[i].call = call;
-    }
-    call->op = op;
-    call->op.dir = call->path;
-    *requests = (struct zkl__requests){.children = children,
-                                       .on_reply = on_reply,
-                                       .next = first,
-                                       .sent = sent,
-                                       .window = window,
-                                       .pause_to = requests->pause_to};
-    return go_on_sending(call);
-}
-
-void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
-        (void)zkl__children_renew(&call->session->heap, &call->children, reply, call->counts);
-    }
-}
-
-void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply)
-{
-    zkl__child_judge(call->child, reply);
 }
 
 /* --- changes --------------------------------------------------------------------------------- */
@@ -548,12 +524,11 @@ int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, con
         /* The directories above, from below, since most often nothing is missing: up when the level
          * above is, then down. */
         zkl__path_join(it->level, sizeof it->level, call->path, NULL);
-        it->above = zkl__path_shorten(it->level);
-        while (it->above) {
+        zkl__path_shorten(it->level);
+        while (strcmp(it->level, call->path) != 0) {
             AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
             if (answer->rc == ZKL__RC_OK || answer->rc == ZKL__RC_NODEEXISTS) {
                 zkl__path_lengthen(it->level, call->path);
-                it->above = strcmp(it->level, call->path) != 0;
             } else if (answer->rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
                 RETURN(it, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
                                      it->level, "cannot be created: %s", zkl__rc_why(answer->rc)));

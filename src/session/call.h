@@ -93,15 +93,15 @@ struct zkl__call {
     /* Called before the first run. Takes what the call needs, which `end` gives back, or returns
      * why the call cannot begin, with its text in call->err. NULL: it needs nothing. */
     int (*begin)(struct zkl__call *call);
-    /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
-     * freed. */
+    /* Called once when the call is over, also when it did not begin. NULL: nothing is to be freed.
+     */
     void (*end)(struct zkl__call *call);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
     bool any_path; /* zkl__call_go does not check the path: its caller has */
     /* The object that it is a call of, whose path was checked when it was made. The object's stop
      * token and its free end the call, and its memory lives until the call is over. NULL: none. */
     struct zkl__object *owner;
-    bool (*counts)(const char *name); /* which children zkl__keep_children keeps; NULL: all */
+    bool (*counts)(const char *name); /* which children are kept of a list; NULL: all */
     /* Filled in here: */
     zkl_session *session;
     int64_t number;    /* among the calls of the session, from 1 */
@@ -115,10 +115,12 @@ struct zkl__call {
     /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
      * no reply. NULL: doubt does. */
     const char *unsent;
-    struct zkl__answer answer;      /* to the last AWAIT */
-    struct zkl__child *child;       /* the child that a reply of AWAIT_CHILDREN is about */
-    struct zkl__children *children; /* of zkl__keep_children; freed at the end. NULL: none */
-    void *block;                    /* of the session's heap; freed at the end. NULL: none */
+    struct zkl__answer answer; /* to the last AWAIT */
+    struct zkl__child *child;  /* the child that a reply of AWAIT_CHILDREN is about */
+    /* Of the last list that AWAIT got, none if there was no such znode; freed at the end. A list
+     * that is refused leaves them as they are. NULL: there was none, or no memory. */
+    struct zkl__children *children;
+    void *block; /* of the session's heap; freed at the end. NULL: none */
     /* The rest is for call.c and the macros. */
     int line;               /* where it goes on; 0: at the top */
     struct zkl__call *call; /* itself, as a zkl__part has it */
@@ -127,8 +129,8 @@ struct zkl__call {
     struct zkl__watch watches[2];
     bool changed; /* one of them has fired since the last wait */
     struct zkl__stops stops;
-    bool stopped, blocking, over;
-    bool ended;              /* blocking: its object is freed */
+    const char *ended; /* why, by a stop token, or when its object is freed; NULL: it is not */
+    bool blocking, over;
     struct zkl__signal news; /* blocking */
     struct zkl__alarm alarm; /* asynchronous, as the rest */
     struct zkl__callback callback;
@@ -216,24 +218,25 @@ struct zkl__part {
 #define AWAIT(it, ...) AWAIT_REPLY(it, NULL, __VA_ARGS__)
 
 /* The same, and on_reply copies what the call needs of the reply. */
-#define AWAIT_REPLY(it, on_reply, ...) ZKL__AWAIT_SENT(it, false, on_reply, __VA_ARGS__)
+#define AWAIT_REPLY(it, on_reply, ...) ZKL__AWAIT_SENT(it, NULL, false, on_reply, __VA_ARGS__)
 
 /* The same for a request that is sent once. The answer is ZKL__RC_UNSENT if there was no
  * connection, and ZKL__RC_UNKNOWN if it was lost before the reply came: the server has carried the
  * request out, or it has not. on_reply: NULL, or as above. */
-#define AWAIT_ONCE(it, on_reply, ...) ZKL__AWAIT_SENT(it, true, on_reply, __VA_ARGS__)
+#define AWAIT_ONCE(it, on_reply, ...) ZKL__AWAIT_SENT(it, NULL, true, on_reply, __VA_ARGS__)
 
-#define ZKL__AWAIT_SENT(it, once, on_reply, ...)                                          \
-    AWAIT_CALL(it, zkl__call_send(                                                        \
-                       (it)->call, once, on_reply, (const struct zkl__op[]){__VA_ARGS__}, \
-                       sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)))
+#define ZKL__AWAIT_SENT(it, children, once, on_reply, ...)                        \
+    AWAIT_CALL(it, zkl__call_send((it)->call, children, once, on_reply,           \
+                                  (const struct zkl__op[]){__VA_ARGS__},          \
+                                  sizeof((const struct zkl__op[]){__VA_ARGS__}) / \
+                                      sizeof(struct zkl__op)))
 
 /* Sends one read {...} for each child of the call's path of which nothing is known, several of them
- * under way at a time. on_reply gets the replies in any order, each with call->child. The reply is
- * ZKL__RC_UNSENT for a name that is too long for a request. */
-#define AWAIT_CHILDREN(it, children, on_reply, ...)                    \
-    AWAIT_CALL(it, zkl__call_send_each((it)->call, children, on_reply, \
-                                       (const struct zkl__op)__VA_ARGS__))
+ * under way at a time. The replies, in any order, say whether a session owns the child. on_reply:
+ * gets each, too, with call->child. NULL: nobody does. The reply is ZKL__RC_UNSENT for a name that
+ * is too long for a request. */
+#define AWAIT_CHILDREN(it, children, on_reply, ...) \
+    ZKL__AWAIT_SENT(it, children, false, on_reply, __VA_ARGS__)
 
 /* Awaits a change of a path on which an AWAIT has left a watch. A change since the last
  * AWAIT_CHANGE counts. */
@@ -269,26 +272,18 @@ struct zkl__part {
     }                \
     RETURN(it, ZKL_OK)
 
-/* For the macros. Those that send look at what they are given only when nothing is awaited. */
-int zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
-                   const struct zkl__op *ops, size_t count);
-int zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
-                        zkl__reply_fn on_reply, struct zkl__op op);
+/* For the macros. The one that sends looks at what it is given only when nothing is awaited.
+ * children: one request for each of them; NULL: one alone. */
+int zkl__call_send(struct zkl__call *call, struct zkl__children *children, bool once,
+                   zkl__reply_fn on_reply, const struct zkl__op *ops, size_t count);
 int zkl__call_changed(struct zkl__call *call);
-
-/* An on_reply for a list of children, which become call->children; none if there is no such znode.
- * A list that is refused leaves them as they are. Without memory they are NULL. */
-void zkl__keep_children(struct zkl__call *call, const struct zkl__reply *reply);
-/* An on_reply for AWAIT_CHILDREN of exists or get: notes whether a session owns the child. */
-void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply);
 
 /* === a znode that the servers do not delete =================================================== */
 
 struct zkl__persistent {
     int line;
     struct zkl__call *call;
-    char level[ZKL_PATH_MAX + 1]; /* the directory that is being made */
-    bool above;                   /* it is one above the path */
+    char level[ZKL_PATH_MAX + 1]; /* the directory that is being made; then the path */
 };
 
 /* To be awaited: creates the call's path as a persistent znode with this access list (NULL: the
