@@ -125,7 +125,6 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->serial = outcome->serial > 0 ? outcome->serial : 1;
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
-    zkl__signal_raise(&acquisition->changed);
     zkl__campaign_wake(lock);
     zkl__calls_poke(lock->session, &lock->object);
     if (acquisition->completion) {
@@ -155,6 +154,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     struct zkl__acquisition *acquisition = owner;
     zkl_lock *lock = acquisition->lock;
     bool current = lock->acquisition == acquisition;
+    zkl__signal_raise(&acquisition->changed); /* a thread may wait for it, or for a downgrade */
     switch (outcome->kind) {
     case ZKL__GRANTED:
         if (outcome->contender) { /* another one, if the lock lingered */
@@ -183,7 +183,6 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         if (current) {
             log_change(lock, outcome);
             acquisition->why = outcome->why;
-            zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
             zkl__campaign_wake(lock);
             zkl__sections_raise(lock);
             notify_state(lock, ZKL_STATE_LOST);
@@ -191,11 +190,9 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__DOWNGRADED:
         acquisition->downgraded = true;
-        zkl__signal_raise(&acquisition->changed);
         break;
     case ZKL__NOT_DOWNGRADED:
         acquisition->rule = lock->recipe->rule;
-        zkl__signal_raise(&acquisition->changed);
         break;
     case ZKL__REVOKED:
         if (current) {
@@ -205,8 +202,6 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__RELEASED:
         acquisition->machine = NULL;
-        acquisition->released = true;
-        zkl__signal_raise(&acquisition->changed);
         zkl__calls_poke(lock->session, &lock->object);
         break;
     }
@@ -566,7 +561,7 @@ static int run_release(struct zkl__call *call)
 {
     const struct releasing *releasing = (const struct releasing *)call;
     CALL_BEGIN(call);
-    AWAIT_UNTIL(call, !releasing->acquisition || releasing->acquisition->released);
+    AWAIT_UNTIL(call, !releasing->acquisition || !releasing->acquisition->machine);
     CALL_END(call);
 }
 

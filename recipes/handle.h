@@ -87,7 +87,7 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
 /* The current state, by the lease clock. */
 struct zkl__lock_status {
     zkl_state state;
-    int64_t token, serial;    /* of the grant; 0 when not held */
+    int64_t token, serial;    /* of the grant; 0 when it is neither held nor in jeopardy */
     int64_t until;            /* of the lease, or of max_hold_ms; 0 when not held */
     char node[ZKL__NAME_MAX]; /* of a lock with one contender; else "" */
 };
@@ -98,12 +98,6 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock); /* sessio
 static inline bool zkl__is_held_under(const struct zkl__lock_status *now, const zkl_grant *grant)
 {
     return now->token != 0 && now->token == grant->token && now->serial == grant->serial;
-}
-
-/* Held, or in jeopardy. */
-static inline bool zkl__state_holds(zkl_state state)
-{
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
 }
 /* Session mutex held. ZKL_ENOTHELD, ZKL_ELOST; before begins the text. */
 int zkl__lock_check_held(const zkl_lock *lock, struct zkl__lock_status *held, const char *before,
@@ -131,7 +125,7 @@ struct zkl__acquisition {
         refs; /* the lock while it is its acquisition, threads and completions that look at it */
     unsigned depth; /* acquires not yet released */
     bool settled;   /* the acquire has its result: */
-    bool granted, jeopardy, released;
+    bool granted, jeopardy;
     bool downgraded; /* no downgrade is under way */
     bool unclean;
     uint8_t failed; /* which of the lock's paths could not be had */
@@ -174,7 +168,7 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 /* The lock is idle again; what was held is deleted in the background. */
 void zkl__acquisition_drop(zkl_lock *lock);
 /* The two halves of a release, between which the caller waits. The lock is idle again, and the
- * caller gets its reference to the acquisition: it waits for `released` and then lets go. */
+ * caller gets its reference to the acquisition: it waits until its machine is NULL, and lets go. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);

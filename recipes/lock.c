@@ -233,7 +233,7 @@ int zkl__lock_check_held(const zkl_lock *lock, struct zkl__lock_status *held, co
     if (held->state == ZKL_STATE_LOST) {
         return zkl__fail_at(err, ZKL_ELOST, lock->path, "%sthe lock was lost", before);
     }
-    return zkl__state_holds(held->state)
+    return held->token != 0
                ? ZKL_OK
                : zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "%sthe lock is not held", before);
 }
@@ -346,7 +346,7 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
 
 bool zkl_lock_is_held(const zkl_lock *lock)
 {
-    return zkl__state_holds(zkl__lock_status(lock).state);
+    return zkl__lock_status(lock).token != 0;
 }
 
 zkl_state zkl_lock_state(const zkl_lock *lock)

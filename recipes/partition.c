@@ -224,12 +224,11 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
 static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__work work)
 {
     const zkl_partition_options *o = &piece->partition->options;
-    zkl_state now = zkl__state_holds(state) ? state : ZKL_STATE_LOST;
-    if (now == piece->reported || !o->state_fn) {
+    if (state == piece->reported || !o->state_fn) {
         return false;
     }
-    if (begin_call(piece, work, work, now)) {
-        o->state_fn(piece->partition, piece->name, now, o->payload);
+    if (begin_call(piece, work, work, state)) {
+        o->state_fn(piece->partition, piece->name, state, o->payload);
         piece->in_callback = false;
     }
     return true;
@@ -259,12 +258,12 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
     if (piece->in_callback) {
         return false; /* the caller of that function goes on when it returns */
     }
-    bool held = zkl__state_holds(now.state);
+    bool held = now.token != 0;
     /* The rest of the lease is long enough to begin, or to go on with, the work. */
     bool suffices = zkl__session_left(now.until) > partition->margin.ns;
 
     if (work == ZKL__WORK_ENDS) {
-        return report_state(piece, now.state, ZKL__WORK_ENDS);
+        return report_state(piece, held ? now.state : ZKL_STATE_LOST, ZKL__WORK_ENDS);
     }
     if (work == ZKL__WORK_RUNS) {
         bool ends = !held || !piece->wanted || !suffices;
@@ -371,7 +370,7 @@ static void reconcile(zkl_partition *partition)
     /* Takes over the newest list of members, and reads the state of our membership. */
     zkl__session_enter_even_closed(session, NULL);
     struct zkl__lock_status now = zkl__lock_status_locked(membership);
-    bool member = zkl__state_holds(now.state), running = partition->phase == ZKL__PARTITION_RUNNING;
+    bool member = now.token != 0, running = partition->phase == ZKL__PARTITION_RUNNING;
     if (object->seen) {
         zkl__free(&session->heap, object->shown);
         object->shown = object->seen;
@@ -494,7 +493,7 @@ static bool is_member(void *owner)
 {
     const zkl_partition *partition = owner;
     return partition->phase == ZKL__PARTITION_RUNNING &&
-           zkl__state_holds(zkl__lock_status_locked(&partition->member->lock).state);
+           zkl__lock_status_locked(&partition->member->lock).token != 0;
 }
 
 static void post_change(void *owner)
@@ -832,8 +831,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     }
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
-        if (piece->work == ZKL__WORK_RUNS &&
-            zkl__state_holds(zkl__lock_status_locked(&piece->lock).state)) {
+        if (piece->work == ZKL__WORK_RUNS && zkl__lock_status_locked(&piece->lock).token != 0) {
             if (owned < room) {
                 names[owned] = piece->name;
             }
@@ -869,7 +867,7 @@ bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 {
     enum zkl__work work;
     struct zkl__lock_status now = piece_standing(partition, piece, &work);
-    return work == ZKL__WORK_RUNS && zkl__state_holds(now.state);
+    return work == ZKL__WORK_RUNS && now.token != 0;
 }
 
 /* --- a transaction under a piece's lock ------------------------------------------------------ */
