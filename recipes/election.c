@@ -298,7 +298,7 @@ void zkl__campaign_finish(zkl_lock *lock)
 {
     struct zkl__campaign *campaign = lock->campaign;
     zkl__campaign_end(lock, ZKL_OK, NULL);
-    if (campaign && !zkl__callbacks_inside(&lock->session->callbacks, &campaign->callback)) {
+    if (campaign) {
         zkl__callbacks_finish(&lock->session->callbacks, &campaign->callback);
     }
 }

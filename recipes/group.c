@@ -286,17 +286,12 @@ struct change {
     bool joining;        /* a join that has not succeeded yet */
 };
 
-static bool has_departed(const struct change *change)
-{
-    return change->departures != change->group->departures;
-}
-
 /* Waits until is_so, until the servers refuse it, or until the group has left. */
 static int await_member(struct change *change, bool is_so)
 {
     struct zkl__call *call = &change->call;
     const struct zkl__membership *m = &change->group->m;
-    if (has_departed(change)) {
+    if (change->departures != change->group->departures) {
         FAIL(call, ZKL_ECANCELED, "it left meanwhile");
     }
     if (!is_so && m->code != ZKL_OK) {
@@ -392,7 +387,7 @@ static int begin_change(struct zkl__call *call)
 static void end_join(struct zkl__call *call)
 {
     const struct change *change = (const struct change *)call;
-    if (change->joining && !has_departed(change)) {
+    if (change->joining && change->departures == change->group->departures) {
         begin_leaving(change->group);
     }
 }
