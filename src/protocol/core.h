@@ -377,8 +377,8 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
 
 /* Its node in the queue; "" while there is none. */
 const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore);
-/* The node of that permit, of so many that were asked for, and its token; NULL: it has none yet, or
- * none any more. */
+/* The node of that permit, of so many that were asked for, and its token, once it is granted; NULL:
+ * it has none yet, or none any more. */
 const char *zkl__semaphore_permit(const struct zkl__semaphore *semaphore, int index,
                                   int64_t *token);
 int zkl__semaphore_count(const struct zkl__semaphore *semaphore);

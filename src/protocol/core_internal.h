@@ -691,7 +691,6 @@ enum { ZKL__LIMIT_UNREAD = 0, ZKL__LIMIT_UNSET = -1 };
 struct zkl__permit {
     struct zkl__semaphore *semaphore;
     struct zkl__contender *contender; /* NULL: not made yet, or given back */
-    int64_t token;                    /* 0: it has no node yet */
 };
 
 struct zkl__semaphore {

@@ -29,19 +29,13 @@ static const struct zkl__rule lease_rule = {"lease-", 0};
 
 /* Its mail, read in this order. It says no more than "look". */
 enum zkl__semaphore_mail {
-    ZKL__SM_FAILED, /* its queue node or a lease: code, zk_code, why */
-    ZKL__SM_END,    /* of the session: code */
+    ZKL__SM_FAILED, /* its queue node or a lease, or it is cancelled: code, zk_code, why */
     ZKL__SM_AGAIN,  /* its queue node or a lease was lost before the grant */
     ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
     ZKL__SM_REPLY,  /* to its one operation */
     ZKL__SM_WATCH,  /* the leases or the limit changed */
-    ZKL__SM_CONNECTED,
-    ZKL__SM_START,
-    ZKL__SM_RELEASE,
-    ZKL__SM_CANCEL, /* code */
     ZKL__SM_TIME,
-    ZKL__SM_LOOK, /* at its queue node and its leases */
-    ZKL__SM_KINDS
+    ZKL__SM_LOOK /* at its queue node and its leases, or at what an order has changed */
 };
 
 /* What its operations are for: numbers that no contender has. */
@@ -142,7 +136,6 @@ static void drop_leases(struct zkl__semaphore *s)
 {
     EACH_PERMIT (permit, s) {
         drop_contender(&permit->contender);
-        permit->token = 0;
     }
 }
 
@@ -165,7 +158,7 @@ static void stop_waiting(struct zkl__semaphore *s)
     s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->pause = 0;
-    s->mail &= ~((1u << ZKL__SM_CONNECTED) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to WATCH */
+    s->mail &= ~((1u << ZKL__SM_TIME) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to WATCH */
 }
 
 /* --- moves ----------------------------------------------------------------------------------- */
@@ -392,8 +385,8 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 /* With the limit beside them, unless a watch says that it is what it was. */
 static void read_leases(struct zkl__semaphore *s)
 {
-    if (zkl__semaphore_token(s) == 0) {
-        return; /* of one that has no node yet */
+    if (!all_leased(s, s->core->now)) {
+        return;
     }
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
@@ -456,7 +449,6 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     struct zkl__semaphore *s = permit->semaphore;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        permit->token = outcome->token;
         post(s, ZKL__SM_LOOK);
         break;
     case ZKL__FAILED:
@@ -657,27 +649,6 @@ static void step_semaphore(struct zkl__machine *machine)
                 move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
             }
             break;
-        case ZKL__SM_CONNECTED:
-            s->retry_at = 0;
-            break;
-        case ZKL__SM_START:
-            move_to(s, ZKL__SEMAPHORE_ASKING, "started");
-            send_what_is_needed(s); /* before its queue node */
-            zkl__contender_start(s->queue_node.contender, s->deadline, s->try_only);
-            break;
-        case ZKL__SM_RELEASE:
-            if (!waits) {
-                release_leases(s);
-            }
-            break;
-        case ZKL__SM_CANCEL:
-        case ZKL__SM_END:
-            if (waits) {
-                fail_acquire(s, s->code, zkl__cancel_text(s->code));
-            } else if (kind == ZKL__SM_END && zkl__semaphore_granted(s)) {
-                release_leases(s);
-            }
-            break;
         case ZKL__SM_TIME:
             if (s->core->now < s->deadline) {
                 break;
@@ -707,9 +678,7 @@ static void step_semaphore(struct zkl__machine *machine)
                          s->limit == ZKL__LIMIT_UNREAD));
     if (s->state == ZKL__SEMAPHORE_HELD) {
         EACH_PERMIT (permit, s) {
-            const struct zkl__contender *lease = permit->contender;
-            ZKL__ENSURE(!lease ||
-                        (lease->state == ZKL__HELD && lease->node.czxid == permit->token));
+            ZKL__ENSURE(!permit->contender || permit->contender->state == ZKL__HELD);
         }
     }
     bool runs = s->state != ZKL__SEMAPHORE_NEW && s->state != ZKL__SEMAPHORE_ENDED;
@@ -741,30 +710,41 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     case ZKL__EV_START:
         s->deadline = order->deadline;
         s->try_only = order->try_only;
-        post(s, ZKL__SM_START);
+        move_to(s, ZKL__SEMAPHORE_ASKING, "started");
+        send_what_is_needed(s); /* before its queue node */
+        zkl__contender_start(s->queue_node.contender, s->deadline, s->try_only);
         break;
     case ZKL__EV_CANCEL:
     case ZKL__EV_CLOSE:
-        s->code = zkl__semaphore_waits(s) ? order->code : s->code;
-        post(s, order->kind == ZKL__EV_CLOSE ? ZKL__SM_END : ZKL__SM_CANCEL);
+        if (zkl__semaphore_waits(s)) {
+            s->code = order->code;
+            s->why = zkl__cancel_text(order->code);
+            post(s, ZKL__SM_FAILED); /* after its queue node, which may know more */
+        } else if (order->kind == ZKL__EV_CLOSE && zkl__semaphore_granted(s)) {
+            release_leases(s);
+        }
         break;
     case ZKL__EV_CONNECTED:
-        post(s, ZKL__SM_CONNECTED);
+        s->retry_at = 0;
         break;
     case ZKL__EV_RELEASE:
-        post(s, ZKL__SM_RELEASE);
+        if (!zkl__semaphore_waits(s)) {
+            release_leases(s);
+        }
         break;
     case ZKL__EV_TIME:
         post(s, ZKL__SM_TIME);
         break;
     case ZKL__EV_GIVE_BACK: /* the youngest ones first */
         for (int count = order->count; count > 0; count--) {
-            struct zkl__permit *last = NULL;
+            struct zkl__contender **last = NULL;
             EACH_PERMIT (permit, s) {
-                last = permit->contender && (!last || permit->token > last->token) ? permit : last;
+                struct zkl__contender **lease = &permit->contender;
+                last =
+                    *lease && (!last || (*lease)->node.czxid > (*last)->node.czxid) ? lease : last;
             }
             if (last) {
-                drop_contender(&last->contender);
+                drop_contender(last);
             }
         }
         break;
@@ -776,6 +756,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     default: /* that the session has ended it learns by its contenders */
         break;
     }
+    post(s, ZKL__SM_LOOK);
 }
 
 static bool holds_permits(const struct zkl__machine *machine, int64_t now)
@@ -827,7 +808,8 @@ int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
 {
     int64_t first = INT64_MAX;
     EACH_PERMIT (permit, s) {
-        first = permit->contender && permit->token < first ? permit->token : first;
+        const struct zkl__contender *lease = permit->contender;
+        first = lease && lease->node.czxid < first ? lease->node.czxid : first;
     }
     return first;
 }
@@ -839,15 +821,15 @@ bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)
 
 const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore)
 {
-    const struct zkl__contender *node = semaphore->queue_node.contender;
-    return node ? zkl__contender_node(node) : "";
+    const struct zkl__contender *contender = semaphore->queue_node.contender;
+    return contender ? contender->node.name : "";
 }
 
 const char *zkl__semaphore_permit(const struct zkl__semaphore *semaphore, int index, int64_t *token)
 {
-    const struct zkl__permit *permit = &semaphore->permits[index];
-    *token = permit->token;
-    return permit->contender ? zkl__contender_node(permit->contender) : NULL;
+    const struct zkl__contender *lease = semaphore->permits[index].contender;
+    *token = lease ? lease->node.czxid : 0;
+    return lease ? lease->node.name : NULL;
 }
 
 int zkl__semaphore_count(const struct zkl__semaphore *semaphore)

@@ -101,11 +101,6 @@ static void know_all(const struct sim *s)
             know(c->node.czxid);
             know(c->own.revoked);
         }
-        ZKL__EACH (const struct zkl__semaphore, it, &client->core->machines[ZKL__RANK_LAST], machine.in_session) {
-            SIM_EACH (permit, it->permits, it->config.count) {
-                know(permit->token);
-            }
-        }
         int conn = client->handle.conn;
         for (const struct sim_message *m = conn < 0 ? NULL : s->conns[conn].to_client.head; m; m = m->next) {
             know(m->node < 0 ? 0 : s->nodes[m->node].czxid);
@@ -208,9 +203,6 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
         struct zkl__children *leases = copy; /* the list that it judges */
         if (block == it) {
             end_text(plain->last, sizeof plain->last);
-            SIM_EACH (permit, plain->permits, it->config.count) {
-                permit->token = rank(permit->token);
-            }
         } else if (block == it->leases) {
             leases->czxid = rank(leases->czxid);
             SIM_EACH (child, leases->all, leases->count) {
