@@ -103,7 +103,7 @@ static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, 
          * which it is posted. */
         ZKL__EACH_LEAVING (struct zkl__contender, next, &c->peer.queue->line, linger.link) {
             take_out_of_line(next);
-            zkl__contender_post(next, ZKL__CE_LOOK);
+            zkl__contender_post(next, ZKL__EV_LOOK);
         }
     }
 }
@@ -118,7 +118,7 @@ static bool is_queued(const struct zkl__contender *c)
 static void wake_keeper(struct zkl__peer_queue *q)
 {
     if (q->keeper && q->keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(q->keeper, ZKL__CE_TIME);
+        zkl__contender_post(q->keeper, ZKL__EV_TIME);
     }
 }
 
@@ -146,7 +146,7 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
         move_linger(c, ZKL__LINGER_OFF, states[state].name);
     }
     if (before == ZKL__NEW && is_queued(c) && q->keeper) {
-        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
+        zkl__contender_post(q->keeper, ZKL__EV_YIELD);
     }
     if (c != q->keeper && (state == ZKL__WATCHING || !is_queued(c))) {
         wake_keeper(q);
@@ -684,7 +684,7 @@ static void end_batch(struct zkl__contender *c)
                                 ? inspection->batch * BATCH_GROWTH
                                 : BATCH_MOST;
     }
-    zkl__contender_post(c, ZKL__CE_INSPECTED);
+    zkl__contender_post(c, ZKL__EV_INSPECTED);
 }
 
 /* The reply to the exists of this one. */
@@ -713,7 +713,7 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
 }
 
 /* Sends the next batch, or the part of the last one that got no response, unless it is under way.
- * ZKL__CE_INSPECTED follows when the whole batch has responses. */
+ * ZKL__EV_INSPECTED follows when the whole batch has responses. */
 static void inspection_send(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
@@ -889,7 +889,7 @@ static void look_further(struct zkl__contender *c)
     const struct zkl__children *candidates = c->suspicion.inspection->candidates;
     size_t most = candidates->count - zkl__children_count(candidates, ZKL__CHILD_PERSISTENT);
     /* One after the other. */
-    bool watched = c->event->kind == ZKL__CE_REPLY && !c->try_only;
+    bool watched = c->event->kind == ZKL__EV_REPLY && !c->try_only;
     c->suspicion.state = ZKL__SUSPICION_NONE;
     if (!nearest) {
         predecessor_none(c);
@@ -1710,7 +1710,7 @@ static bool linger_keep(struct zkl__contender *c)
     report(c, ZKL__RELEASED, ZKL_OK, "released, and it lingers");
     contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->peer.queue->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
-        zkl__contender_post(c, ZKL__CE_TIME);
+        zkl__contender_post(c, ZKL__EV_TIME);
     }
     return true;
 }
@@ -1744,7 +1744,7 @@ static void send_list_of_keeper(struct zkl__contender *c)
 static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next)
 {
     bool checked =
-        c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
+        c->linger.checks && c->event->kind == ZKL__EV_REPLY && c->event->role == ZKL__ROLE_PROVE;
     bool proved = checked || (shown_within(c, 1) && c->core->writes == 0);
     if (!proved || !zkl__core_grants(c->core)) {
         if (!proved || !c->linger.checks) {
@@ -1768,7 +1768,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     }
     next->started = false;
     next->config.notify = NULL;
-    zkl__contender_post(next, ZKL__CE_TAKEN);
+    zkl__contender_post(next, ZKL__EV_TAKEN);
     contender_move(c, ZKL__HELD, "it lingered");
     mark_clean(c);
     c->grant.end = ZKL__GRANT_KEPT;
@@ -1913,7 +1913,7 @@ static void advance_waiting(struct zkl__contender *c)
          * that and be granted before us. So a response that shows our znode counts for one
          * heartbeat. A multi-contender has a rule of its own (multi.c, look_again). */
         shown = c->multi || shown_within(c, 1) ||
-                (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
+                (c->event->kind == ZKL__EV_REPLY && c->event->role == ZKL__ROLE_PROVE);
         leased = zkl__core_leased(c->core);
         others = !c->multi || c->multi->open; /* all its members are first */
         if (c->config.mark && c->mark.state != ZKL__MARK_UNCLEAN && !is_clean(c)) {
@@ -2074,9 +2074,9 @@ static void (*const on_reply[ZKL__ROLES])(struct zkl__contender *) = {
 /* What is posted to a contender, and the order in which it is read. */
 
 /* All from START on: orders, and the time. */
-#define ORDERS (~(ZKL__MAIL(ZKL__CE_START) - 1))
+#define ORDERS (~(ZKL__MAIL(ZKL__EV_START) - 1))
 
-void zkl__contender_post(struct zkl__contender *c, enum zkl__contender_event_kind kind)
+void zkl__contender_post(struct zkl__contender *c, enum zkl__event_kind kind)
 {
     c->mail.kinds |= ZKL__MAIL(kind);
     zkl__core_post(&c->machine);
@@ -2089,7 +2089,7 @@ void zkl__contender_leave(struct zkl__contender *c)
         zkl__core_bury(&c->machine);
     } else {
         c->mail.code = ZKL_ECANCELED;
-        zkl__contender_post(c, ZKL__CE_END);
+        zkl__contender_post(c, ZKL__EV_CLOSE);
     }
 }
 
@@ -2097,7 +2097,7 @@ void zkl__contender_start(struct zkl__contender *c, int64_t deadline, bool try_o
 {
     c->deadline = deadline;
     c->try_only = try_only;
-    zkl__contender_post(c, ZKL__CE_START);
+    zkl__contender_post(c, ZKL__EV_START);
 }
 
 void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
@@ -2111,7 +2111,7 @@ void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
         c->mail.role = role;
         c->mail.reply = reply;
     }
-    zkl__contender_post(c, ZKL__CE_REPLY);
+    zkl__contender_post(c, ZKL__EV_REPLY);
 }
 
 /* === events and the step ====================================================================== */
@@ -2189,28 +2189,28 @@ static void read_event(struct zkl__contender *c)
     char name[ZKL__NAME_MAX];
     const struct zkl__inspection *inspection;
     switch (c->event->kind) {
-    case ZKL__CE_START:
+    case ZKL__EV_START:
         ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
         c->started = true;
         zkl__stats_move(c, ZKL__NEW);
         new_attempt(c);
         break;
-    case ZKL__CE_REPLY:
+    case ZKL__EV_REPLY:
         c->under_way &= ~UNDER_WAY(c->event->role);
         on_reply[c->event->role](c);
         break;
-    case ZKL__CE_WATCH:
+    case ZKL__EV_WATCH:
         if (c->state == ZKL__WATCHING) { /* else it went on by what else it read */
             c->predecessor.armed = false;
             contender_move(c, ZKL__LISTING, "who was before us went or changed");
         }
         break;
-    case ZKL__CE_OWN_WATCH:
+    case ZKL__EV_OWN_WATCH:
         if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
             node_removed(c);
         }
         break;
-    case ZKL__CE_QUEUE_WATCH:
+    case ZKL__EV_QUEUE_WATCH:
         /* A child of the queue came or went. Of a predecessor that may not be read we know no more
          * than that the list has shown it. */
         if (c->state == ZKL__WATCHING && !c->peer.follows) {
@@ -2223,7 +2223,7 @@ static void read_event(struct zkl__contender *c)
             contender_watch(c, ZKL__WATCHED_QUEUE);
         }
         break;
-    case ZKL__CE_HANDED:
+    case ZKL__EV_HANDED:
         /* Another contender of this session releases, and ours is next. It is granted without a
          * look at the gates, because may_hand_over (queue.c) has already asked for the same: the
          * predecessor waited for every kind that we wait for and held until its release, our czxid
@@ -2232,7 +2232,7 @@ static void read_event(struct zkl__contender *c)
         grant_prove(c, "released by another one of this session, and we are next");
         grant(c);
         break;
-    case ZKL__CE_CONNECTED:
+    case ZKL__EV_CONNECTED:
         c->retry.at = 0;
         c->node.removes_duplicate = false;
         c->predecessor.access = ZKL__ACCESS_GET;
@@ -2242,7 +2242,7 @@ static void read_event(struct zkl__contender *c)
             contender_move(c, ZKL__LISTING, "connected again: look again");
         }
         break;
-    case ZKL__CE_EXPIRED:
+    case ZKL__EV_EXPIRED:
         c->held_back = c->under_way = 0;
         c->retry.at = 0;
         if (c->state == ZKL__NEW) {
@@ -2260,24 +2260,24 @@ static void read_event(struct zkl__contender *c)
             contender_finish(c, ZKL_ELOST, "the session ended");
         }
         break;
-    case ZKL__CE_LAPSED:
+    case ZKL__EV_LAPSED:
         if (c->state == ZKL__HELD) {
             grant_lose(c, "the lease ended");
         } else if (c->state == ZKL__LINGERING) {
             linger_end(c, ZKL__LINGER_OFF, "the lease ended");
         }
         break;
-    case ZKL__CE_TIME:
+    case ZKL__EV_TIME:
         on_time(c);
         break;
-    case ZKL__CE_TAKEN:
+    case ZKL__EV_TAKEN:
         if (c->state == ZKL__NEW) {
             contender_move(c, ZKL__ENDED, "the lock that lingers is its owner's");
         } else {
             contender_withdraw(c, "the lock that lingers is its owner's");
         }
         break;
-    case ZKL__CE_LINGER_WATCH:
+    case ZKL__EV_LINGER_WATCH:
         /* The queue's list changed: somebody queues, most likely. A watch that another one of this
          * session had set may fire before the answer to our list; ours comes with that. */
         if (c->linger.state == ZKL__LINGER_ARMED) {
@@ -2286,7 +2286,7 @@ static void read_event(struct zkl__contender *c)
             (void)linger_list_watches(c);
         }
         break;
-    case ZKL__CE_YIELD:
+    case ZKL__EV_YIELD:
         /* The connection is lost, a list has shown a contender of another session, or another one
          * of this session queues. What was sent on a lost connection may be done at any time while
          * our znode stands: nothing makes a holder of before that a keeper. */
@@ -2297,7 +2297,7 @@ static void read_event(struct zkl__contender *c)
             linger_end(c, ZKL__LINGER_OFF, c->core->connected ? "another one queues" : "no server");
         }
         break;
-    case ZKL__CE_INSPECTED:
+    case ZKL__EV_INSPECTED:
         inspection = c->suspicion.inspection;
         if (c->suspicion.state != ZKL__SUSPICION_INSPECTED) {
             break;
@@ -2313,12 +2313,12 @@ static void read_event(struct zkl__contender *c)
             look_further(c);
         }
         break;
-    case ZKL__CE_LIST:
+    case ZKL__EV_LIST:
         if (c->state == ZKL__PROVING) {
             contender_move(c, ZKL__LISTING, "our list is older than the others'");
         }
         break;
-    case ZKL__CE_END:
+    case ZKL__EV_CLOSE:
         c->config.linger = 0;
         if (c->core->closing) { /* nothing keeps its node any more */
             c->grant.least_until = 0;
@@ -2329,15 +2329,15 @@ static void read_event(struct zkl__contender *c)
             on_release(c);
         }
         /* fall through */
-    case ZKL__CE_CANCEL:
+    case ZKL__EV_CANCEL:
         if (zkl__contender_waits(c)) {
             contender_fail(c, c->event->code, zkl__cancel_text(c->event->code));
         }
         break;
-    case ZKL__CE_RELEASE:
+    case ZKL__EV_RELEASE:
         on_release(c);
         break;
-    case ZKL__CE_DOWNGRADE:
+    case ZKL__EV_DOWNGRADE:
         ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) &&
                     c->replacement.state == ZKL__REPLACING_NOT && !c->config.revocable);
         if (c->state == ZKL__LOST) {
@@ -2352,7 +2352,7 @@ static void read_event(struct zkl__contender *c)
         make_name(c, name);
         say(c, ZKL_LOG_DEBUG, "downgrades to %s", name);
         break;
-    case ZKL__CE_LOOK: /* always comes to another event */
+    default: /* a look always comes to another event */
         break;
     }
 }
@@ -2448,8 +2448,8 @@ static void read_mail(struct zkl__machine *machine)
         zkl__name_copy(node, c->node.name);
     }
     while (mail.kinds) {
-        mail.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail.kinds);
-        bool replied = mail.kind == ZKL__CE_REPLY;
+        mail.kind = (enum zkl__event_kind)__builtin_ctz(mail.kinds);
+        bool replied = mail.kind == ZKL__EV_REPLY;
         if (replied && !mail.reply) {
             mail.role = (enum zkl__role)__builtin_ctz(mail.ended);
             mail.ended &= mail.ended - 1;
@@ -2460,14 +2460,14 @@ static void read_mail(struct zkl__machine *machine)
         if (!replied || !mail.ended) {
             mail.kinds &= ~ZKL__MAIL(mail.kind);
         }
-        if (mail.kind == ZKL__CE_EXPIRED) {
+        if (mail.kind == ZKL__EV_EXPIRED) {
             /* The rest was the old session's, but for what is to be seen here, on no server. */
-            mail.kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
+            mail.kinds &= ZKL__MAIL(ZKL__EV_LOOK) | ORDERS;
         }
-        if (mail.kind == ZKL__CE_LOOK && c->state != ZKL__ENDED) { /* as things stand now */
-            mail.kind = c->peer.follows ? zkl__peers_check(c) : ZKL__CE_TIME;
+        if (mail.kind == ZKL__EV_LOOK && c->state != ZKL__ENDED) { /* as things stand now */
+            mail.kind = c->peer.follows ? zkl__peers_check(c) : ZKL__EV_TIME;
         }
-        if (c->state != ZKL__ENDED && mail.kind != ZKL__CE_LOOK) {
+        if (c->state != ZKL__ENDED && mail.kind != ZKL__EV_LOOK) {
             step_and_carry_out(c, &mail);
         }
         mail.reply = replied ? NULL : mail.reply;
@@ -2480,7 +2480,7 @@ static void read_mail(struct zkl__machine *machine)
 
 void zkl__contender_lapse(struct zkl__contender *c)
 {
-    const struct zkl__mail event = {.kind = ZKL__CE_LAPSED};
+    const struct zkl__mail event = {.kind = ZKL__EV_LAPSED};
     step_and_carry_out(c, &event);
     update_timer_and_end(c);
 }
@@ -2522,32 +2522,15 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     case ZKL__EV_START:
         zkl__contender_start(c, order->deadline, order->try_only);
         break;
-    case ZKL__EV_CANCEL:
-        c->mail.code = order->code;
-        zkl__contender_post(c, ZKL__CE_CANCEL);
-        break;
-    case ZKL__EV_RELEASE:
-        zkl__contender_post(c, ZKL__CE_RELEASE);
+    case ZKL__EV_LET_GO:
+        zkl__contender_leave(c);
         break;
     case ZKL__EV_DOWNGRADE:
         c->replacement.rule = order->rule;
-        zkl__contender_post(c, ZKL__CE_DOWNGRADE);
-        break;
-    case ZKL__EV_TIME:
-        zkl__contender_post(c, ZKL__CE_TIME);
-        break;
-    case ZKL__EV_CONNECTED:
-        zkl__contender_post(c, ZKL__CE_CONNECTED);
-        break;
-    case ZKL__EV_EXPIRED:
-        zkl__contender_post(c, ZKL__CE_EXPIRED);
-        break;
-    case ZKL__EV_CLOSE:
-        c->mail.code = order->code;
-        zkl__contender_post(c, ZKL__CE_END);
-        break;
+        /* fall through */
     default:
-        zkl__contender_leave(c);
+        c->mail.code = order->code;
+        zkl__contender_post(c, order->kind);
     }
 }
 

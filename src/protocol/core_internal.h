@@ -224,38 +224,12 @@ enum zkl__role {
 };
 #define UNDER_WAY(role) (1u << (role))
 
-/* What a contender acts on. All but the last two are mail, read in this order. Mail says no more
- * than "look": what there is to see is judged when it is read. */
-enum zkl__contender_event_kind {
-    ZKL__CE_TAKEN,       /* it waited in line: another contender holds for its owner */
-    ZKL__CE_EXPIRED,     /* the session is over: what else there is, but for orders and time, is not
-                            read */
-    ZKL__CE_CONNECTED,   /* again, or on a new session */
-    ZKL__CE_REPLY,       /* to operations of its own: role, reply */
-    ZKL__CE_WATCH,       /* the predecessor changed or went: watch. As the next three in the order
-                            of zkl__watched */
-    ZKL__CE_OWN_WATCH,   /* our own node changed or went */
-    ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
-    ZKL__CE_LINGER_WATCH, /* the same, of a lock that may linger */
-    ZKL__CE_INSPECTED,    /* a batch of its inspection was answered */
-    ZKL__CE_LIST,         /* it is first in its queue, but its list is old or does not show it: it
-                              lists again */
-    ZKL__CE_YIELD,        /* it lingers, or may: the connection is lost, or another one queues */
-    ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the multi-contender */
-    ZKL__CE_START, /* an order, as all that follow */
-    ZKL__CE_RELEASE,
-    ZKL__CE_DOWNGRADE, /* to replacement.rule */
-    ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
-    ZKL__CE_END,       /* code; who waits fails with it, who holds releases */
-    ZKL__CE_TIME,      /* look at the time */
-    ZKL__CE_LAPSED,    /* the lease ended */
-    ZKL__CE_HANDED     /* the predecessor, of this session, is leaving, and we are next */
-};
+/* A kind of mail as a bit. */
 #define ZKL__MAIL(kind) (1u << (kind))
 
 struct zkl__mail {
     uint32_t kinds;
-    enum zkl__contender_event_kind kind; /* the one that is acted on */
+    enum zkl__event_kind kind; /* the one that is acted on */
     uint32_t ended; /* roles whose operation ended with its connection, or could not be sent: */
     signed char unsent[ZKL__ROLES]; /* why, ZKL_E...; 0: it was sent */
     enum zkl__role role;            /* of reply, the one that a server gave in this step */
@@ -352,7 +326,7 @@ static inline bool zkl__contender_is_first(const struct zkl__contender *contende
 /* Its owner listens no more, and it ends by itself. */
 void zkl__contender_leave(struct zkl__contender *contender);
 void zkl__contender_start(struct zkl__contender *contender, int64_t deadline, bool try_only);
-void zkl__contender_post(struct zkl__contender *contender, enum zkl__contender_event_kind kind);
+void zkl__contender_post(struct zkl__contender *contender, enum zkl__event_kind kind);
 /* Of ZKL__RC_UNKNOWN and ZKL__RC_UNSENT no more is kept than that, and why. */
 void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role role,
                                const struct zkl__reply *reply);
@@ -473,8 +447,8 @@ bool zkl__peers_leaving(const struct zkl__contender *c);
 /* c has read its mail: its followers get mail if its znode, or that it is leaving, was another
  * before. */
 void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool leaving);
-/* c, which follows another, looks at that one: what it comes to. ZKL__CE_LOOK: nothing new. */
-enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *c);
+/* c, which follows another, looks at that one: what it comes to. ZKL__EV_LOOK: nothing new. */
+enum zkl__event_kind zkl__peers_check(struct zkl__contender *c);
 /* Whether the delete of its znode, sent now, hands over to a follower. */
 bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is

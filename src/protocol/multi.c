@@ -182,7 +182,7 @@ static bool look_again(struct zkl__multi *multi)
     ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
         if (c->listed_at < multi->listed_at) {
             old = true;
-            zkl__contender_post(c, ZKL__CE_LIST);
+            zkl__contender_post(c, ZKL__EV_LIST);
         }
     }
     return old;
@@ -243,7 +243,7 @@ static void step_multi(struct zkl__machine *machine)
         ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
             if (zkl__contender_waits(c)) {
                 c->mail.code = ZKL_ECANCELED;
-                zkl__contender_post(c, ZKL__CE_CANCEL);
+                zkl__contender_post(c, ZKL__EV_CANCEL);
             }
             if (is_held_back(c, ZKL__ROLE_CREATE)) {
                 /* Not wanted any more before the others asked: it was never sent. */
@@ -261,7 +261,7 @@ static void step_multi(struct zkl__machine *machine)
     } else if (ready == multi->count && zkl__core_grants(multi->core) && !look_again(multi)) {
         multi->open = true;
         ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-            zkl__contender_post(c, ZKL__CE_LOOK);
+            zkl__contender_post(c, ZKL__EV_LOOK);
         }
     }
 }

@@ -315,7 +315,7 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
     q->lingerers--;
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
         if (c->state == ZKL__LINGERING && q->lingerers == 0) {
-            zkl__contender_post(c, ZKL__CE_END);
+            zkl__contender_post(c, ZKL__EV_CLOSE);
         }
     }
     drop_unused(core, q);
@@ -370,7 +370,7 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
         return false;
     }
     follow(c, other);
-    zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
+    zkl__contender_post(c, ZKL__EV_LOOK); /* it may be leaving already */
     return true;
 }
 
@@ -431,7 +431,7 @@ void zkl__peers_stepped(struct zkl__contender *c)
         ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
             if (follower->peer.handed) {
                 follow(follower, c->peer.follows);
-                zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
+                zkl__contender_post(follower, ZKL__EV_LOOK); /* that one may be gone, too */
             }
         }
     }
@@ -453,7 +453,7 @@ void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool 
     }
     ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
         follower->peer.moved = follower->peer.moved || moved;
-        zkl__contender_post(follower, ZKL__CE_LOOK);
+        zkl__contender_post(follower, ZKL__EV_LOOK);
     }
 }
 
@@ -497,7 +497,7 @@ bool zkl__peers_hands_over(const struct zkl__contender *c)
     return false;
 }
 
-enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
+enum zkl__event_kind zkl__peers_check(struct zkl__contender *follower)
 {
     struct zkl__contender *follows = follower->peer.follows;
     bool handed = follower->peer.handed;
@@ -506,22 +506,22 @@ enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
      * get mail when that delete has its reply, or is sent again after a refusal. */
     ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
         if (handed && next->peer.handed && !zkl__peers_leaving(next)) {
-            zkl__contender_post(next, ZKL__CE_LOOK);
+            zkl__contender_post(next, ZKL__EV_LOOK);
         }
     }
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&follows->node) || follower->peer.moved) {
         zkl__peers_unfollow(follower);
     } else if (!zkl__peers_leaving(follows) || (follower->core->closing && !handed)) {
-        return ZKL__CE_LOOK; /* at a close whoever waits gives up */
+        return ZKL__EV_LOOK; /* at a close whoever waits gives up */
     } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
                may_hand_over(follows, follower)) {
         follower->peer.handed = true;
-        return ZKL__CE_HANDED;
+        return ZKL__EV_HANDED;
     } else if (!handed) {
         zkl__peers_unfollow(follower);
     }
-    return handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited */
+    return handed ? ZKL__EV_TIME : ZKL__EV_WATCH; /* handed: its own delete may have waited */
 }
 
 /* --- lists ----------------------------------------------------------------------------------- */
@@ -603,9 +603,9 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
                 own->shown_at = NEVER;
             } else if (own->peer.follows) {
                 zkl__peers_unfollow(own);
-                zkl__contender_post(own, ZKL__CE_WATCH);
+                zkl__contender_post(own, ZKL__EV_WATCH);
             } else {
-                zkl__contender_post(own, ZKL__CE_LIST);
+                zkl__contender_post(own, ZKL__EV_LIST);
             }
         }
     }
@@ -624,7 +624,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     }
     q->strangers = contenders > ours;
     if (q->strangers && q->keeper) {
-        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
+        zkl__contender_post(q->keeper, ZKL__EV_YIELD);
     }
     return true;
 }

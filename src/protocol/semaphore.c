@@ -27,17 +27,6 @@
 
 static const struct zkl__rule lease_rule = {"lease-", 0};
 
-/* Its mail, read in this order. It says no more than "look". */
-enum zkl__semaphore_mail {
-    ZKL__SM_FAILED, /* its queue node or a lease, or it is cancelled: code, zk_code, why */
-    ZKL__SM_AGAIN,  /* its queue node or a lease was lost before the grant */
-    ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
-    ZKL__SM_REPLY,  /* to its one operation */
-    ZKL__SM_WATCH,  /* the leases or the limit changed */
-    ZKL__SM_TIME,
-    ZKL__SM_LOOK /* at its queue node and its leases, or at what an order has changed */
-};
-
 /* What its operations are for: numbers that no contender has. */
 enum {
     ZKL__ROLE_SEMAPHORE = ZKL__ROLES,
@@ -86,9 +75,9 @@ static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, c
 
 /* --- mail, and the outcomes for its owner ----------------------------------------------------- */
 
-static void post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
+static void post(struct zkl__semaphore *s, enum zkl__event_kind kind)
 {
-    s->mail |= 1u << kind;
+    s->mail |= ZKL__MAIL(kind);
     zkl__core_post(&s->machine);
 }
 
@@ -158,7 +147,8 @@ static void stop_waiting(struct zkl__semaphore *s)
     s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->pause = 0;
-    s->mail &= ~((1u << ZKL__SM_TIME) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to WATCH */
+    /* from AGAIN to WATCH */
+    s->mail &= ~(ZKL__MAIL(ZKL__EV_OWN_WATCH) - ZKL__MAIL(ZKL__EV_AGAIN));
 }
 
 /* --- moves ----------------------------------------------------------------------------------- */
@@ -168,7 +158,7 @@ static void end_acquire(struct zkl__semaphore *s, const char *why)
     stop_waiting(s);
     drop_leases(s);
     move_to(s, ZKL__SEMAPHORE_ENDED, why);
-    post(s, ZKL__SM_LOOK); /* to be freed */
+    post(s, ZKL__EV_LOOK); /* to be freed */
 }
 
 static void fail_acquire(struct zkl__semaphore *s, int code, const char *why)
@@ -449,21 +439,21 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     struct zkl__semaphore *s = permit->semaphore;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        post(s, ZKL__SM_LOOK);
+        post(s, ZKL__EV_LOOK);
         break;
     case ZKL__FAILED:
         permit->contender = NULL;
         s->code = outcome->code;
         s->zk_code = outcome->zk_code;
         s->why = outcome->why;
-        post(s, ZKL__SM_FAILED);
+        post(s, ZKL__EV_FAILED);
         break;
     case ZKL__LOSS:
         if (s->state == ZKL__SEMAPHORE_HELD) {
             move_to(s, ZKL__SEMAPHORE_LOST, outcome->why);
             notify_owner(s, ZKL__LOSS, outcome->why);
         } else if (zkl__semaphore_waits(s)) {
-            post(s, ZKL__SM_AGAIN);
+            post(s, ZKL__EV_AGAIN);
         }
         break;
     case ZKL__JEOPARDY:
@@ -492,7 +482,7 @@ static void on_watch_fired(struct zkl__watch *watch, enum zkl__watch_event event
     if (watch == &s->limit_watch) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
-    post(s, ZKL__SM_WATCH);
+    post(s, ZKL__EV_WATCH);
 }
 
 static void on_semaphore_reply(struct zkl__machine *machine, int role, int64_t sent,
@@ -504,7 +494,7 @@ static void on_semaphore_reply(struct zkl__machine *machine, int role, int64_t s
     if (role < ZKL__ROLE_LEASE) {
         s->busy = s->busy && role == ZKL__ROLE_LIMIT;
         s->reply = reply;
-        post(s, role == ZKL__ROLE_LIMIT ? ZKL__SM_LIMIT : ZKL__SM_REPLY);
+        post(s, role == ZKL__ROLE_LIMIT ? ZKL__EV_LIMIT : ZKL__EV_REPLY);
         return;
     }
     if (reply) {
@@ -515,7 +505,7 @@ static void on_semaphore_reply(struct zkl__machine *machine, int role, int64_t s
         if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
             retry_later(s);
         }
-        post(s, ZKL__SM_LOOK);
+        post(s, ZKL__EV_LOOK);
     }
 }
 
@@ -581,7 +571,7 @@ static void release_leases(struct zkl__semaphore *s)
     }
     EACH_PERMIT (permit, s) {
         if (permit->contender) {
-            zkl__contender_post(permit->contender, ZKL__CE_RELEASE);
+            zkl__contender_post(permit->contender, ZKL__EV_RELEASE);
         }
     }
 }
@@ -590,21 +580,21 @@ static void step_semaphore(struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
-        enum zkl__semaphore_mail kind = (enum zkl__semaphore_mail)__builtin_ctz(s->mail);
+        enum zkl__event_kind kind = (enum zkl__event_kind)__builtin_ctz(s->mail);
         const struct zkl__reply *reply = s->reply;
         int limit;
         bool waits = zkl__semaphore_waits(s);
         s->mail &= s->mail - 1;
         switch (kind) {
-        case ZKL__SM_FAILED:
+        case ZKL__EV_FAILED:
             fail_acquire(s, s->code, s->why);
             break;
-        case ZKL__SM_AGAIN:
+        case ZKL__EV_AGAIN:
             if (waits) {
                 queue_again(s);
             }
             break;
-        case ZKL__SM_LIMIT:
+        case ZKL__EV_LIMIT:
             /* Without a word of the server's it stays unread, which the reply with the leases
              * finds. */
             s->reply = NULL;
@@ -622,7 +612,7 @@ static void step_semaphore(struct zkl__machine *machine)
                 s->limit = limit;
             }
             break;
-        case ZKL__SM_REPLY:
+        case ZKL__EV_REPLY:
             s->reply = NULL;
             if (!reply) { /* of unknown fate: the next list shows it */
                 retry_later(s);
@@ -641,7 +631,7 @@ static void step_semaphore(struct zkl__machine *machine)
                 on_leases_listed(s, reply);
             }
             break;
-        case ZKL__SM_WATCH:
+        case ZKL__EV_WATCH:
             /* There may be room now, so the next list sets no watch. The one under way does. */
             s->over_limit = s->over_limit && s->busy;
             if (s->state == ZKL__SEMAPHORE_READING || s->state == ZKL__SEMAPHORE_JUDGING ||
@@ -649,7 +639,7 @@ static void step_semaphore(struct zkl__machine *machine)
                 move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
             }
             break;
-        case ZKL__SM_TIME:
+        case ZKL__EV_TIME:
             if (s->core->now < s->deadline) {
                 break;
             }
@@ -719,7 +709,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         if (zkl__semaphore_waits(s)) {
             s->code = order->code;
             s->why = zkl__cancel_text(order->code);
-            post(s, ZKL__SM_FAILED); /* after its queue node, which may know more */
+            post(s, ZKL__EV_FAILED); /* after its queue node, which may know more */
         } else if (order->kind == ZKL__EV_CLOSE && zkl__semaphore_granted(s)) {
             release_leases(s);
         }
@@ -731,9 +721,6 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         if (!zkl__semaphore_waits(s)) {
             release_leases(s);
         }
-        break;
-    case ZKL__EV_TIME:
-        post(s, ZKL__SM_TIME);
         break;
     case ZKL__EV_GIVE_BACK: /* the youngest ones first */
         for (int count = order->count; count > 0; count--) {
@@ -756,7 +743,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     default: /* that the session has ended it learns by its contenders */
         break;
     }
-    post(s, ZKL__SM_LOOK);
+    post(s, order->kind); /* its time, or no more than a look */
 }
 
 static bool holds_permits(const struct zkl__machine *machine, int64_t now)

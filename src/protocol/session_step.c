@@ -404,7 +404,7 @@ static void take_reply(struct zkl__core *core, struct zkl__pending *p,
         if (grew && core->provers.first && zkl__core_leased(core)) {
             ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
                 if (was.role != ZKL__ROLE_PROVE || &c->machine != was.owner) {
-                    zkl__contender_post(c, ZKL__CE_LOOK);
+                    zkl__contender_post(c, ZKL__EV_LOOK);
                 }
             }
         }
@@ -795,7 +795,7 @@ static void on_suspended(struct zkl__core *core)
     core->stats.all.suspensions++;
     ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
         if (c->config.linger > 0) {
-            zkl__contender_post(c, ZKL__CE_YIELD);
+            zkl__contender_post(c, ZKL__EV_YIELD);
         }
     }
     zkl__core_trace(core, NULL, 0, "no server");
@@ -873,7 +873,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
             } else { /* a contender's */
                 c->mail.watch = ev->watch;
                 zkl__contender_post(
-                    c, (enum zkl__contender_event_kind)(ZKL__CE_WATCH + (watch - c->watches)));
+                    c, (enum zkl__event_kind)(ZKL__EV_WATCH + (watch - c->watches)));
             }
         }
         break;
@@ -889,13 +889,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
         break;
-    case ZKL__EV_START:
-    case ZKL__EV_CANCEL:
-    case ZKL__EV_RELEASE:
-    case ZKL__EV_LET_GO:
-    case ZKL__EV_GIVE_BACK:
-    case ZKL__EV_DOWNGRADE:
-    case ZKL__EV_WAKE:
+    default:
         machine->ops->order(machine, ev);
         if (ev->kind == ZKL__EV_START && (core->ended || core->closing)) {
             const struct zkl__event refusal = {.kind = ZKL__EV_CANCEL,
