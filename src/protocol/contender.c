@@ -2478,13 +2478,6 @@ static void read_mail(struct zkl__machine *machine)
     update_timer_and_end(c);
 }
 
-void zkl__contender_lapse(struct zkl__contender *c)
-{
-    const struct zkl__mail event = {.kind = ZKL__EV_LAPSED};
-    step_and_carry_out(c, &event);
-    update_timer_and_end(c);
-}
-
 /* --- replies and refusals of the session ------------------------------------------------------ */
 
 static void on_contender_reply(struct zkl__machine *machine, int role, int64_t sent,

@@ -4,9 +4,9 @@
  * run this object code. The machines of the core come first, with what their session does for them:
  * session_step.c implements that, and no machine depends on these.
  *
- * A step admits one event, then drains the mail that comes of it. The clock goes first: the end of
- * a lease is no mail, which could be read late, but a phase of each step. Only the last phase
- * frees.
+ * A step admits one event, then drains the mail that comes of it. The clock goes first, and last:
+ * the end of a lease is a phase of each step, in which whoever holds reads that it has lost, before
+ * anything else happens. Only the last phase frees.
  *
  * One call at a time, under the owner's mutex. Nothing here blocks. Functions of the port, notify
  * functions and the done and fired functions of requests and watches are called inside a step: they
@@ -282,51 +282,53 @@ void zkl__core_free(struct zkl__core *core);
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* What a session admits, and the mail of its machines. A machine reads its mail in this order. Mail
- * says no more than "look": what there is to see is judged when it is read. What follows its kind
- * goes with it. */
+/* What a session admits, and the mail that its machines post. A machine reads its mail in this
+ * order. Mail says no more than "look": what there is to see is judged when it is read. Behind each
+ * kind stands what goes with it. */
 enum zkl__event_kind {
-    ZKL__EV_FAILED,    /* semaphore: its queue node or a lease, or it is cancelled */
-    ZKL__EV_AGAIN,     /* semaphore: its queue node or a lease was lost before the grant */
-    ZKL__EV_LIMIT,     /* semaphore: the limit that goes with a list of the leases: before that */
-    ZKL__EV_TAKEN,     /* contender: it waited in line, and another one holds for its owner */
-    ZKL__EV_EXPIRED,   /* code: ZKL_ELOST, or ZKL_EAUTH: for good. What else there is, but for orders
-                          and time, a contender does not read */
+    /* a semaphore's mail */
+    ZKL__EV_FAILED, /* its queue node or a lease, or it is cancelled */
+    ZKL__EV_AGAIN,  /* its queue node or a lease was lost before the grant */
+    ZKL__EV_LIMIT,  /* a reply: the limit that goes with a list of the leases */
+    /* a contender's */
+    ZKL__EV_LAPSED, /* the lease ended */
+    ZKL__EV_TAKEN,  /* it waited in line: another contender holds for its owner */
+    /* what comes from the servers; to a machine: what concerns it */
+    ZKL__EV_EXPIRED, /* code: ZKL_ELOST, or ZKL_EAUTH: for good. Behind it a contender reads nothing
+                        but a look, orders and the time */
     ZKL__EV_CONNECTED, /* session_id, timeout (ns), fresh, began */
-    ZKL__EV_REPLY,     /* id, reply. To a machine: to operations of its own */
+    ZKL__EV_REPLY,     /* id, reply */
     ZKL__EV_WATCH,     /* watch, path. To a contender: the predecessor changed or went. As the next
                           three in the order of zkl__watched */
-    ZKL__EV_OWN_WATCH, /* contender: its node changed or went */
-    ZKL__EV_QUEUE_WATCH,  /* contender: a child of the queue came or went */
+    /* a contender's mail */
+    ZKL__EV_OWN_WATCH,    /* its own node changed or went */
+    ZKL__EV_QUEUE_WATCH,  /* a child of the queue came or went */
     ZKL__EV_LINGER_WATCH, /* the same, of a lock that may linger */
-    ZKL__EV_INSPECTED,    /* contender: a batch of its inspection was answered */
-    ZKL__EV_LIST,  /* contender: it is first in its queue, but its list is old or does not show it:
-                      it lists again */
-    ZKL__EV_YIELD, /* contender: it lingers, or may: the connection is lost, or another one queues
-                    */
-    ZKL__EV_LOOK,  /* at what others change: the lease, the one it follows, the multi-contender; a
-                      semaphore, at its contenders */
-    ZKL__EV_START, /* contender, multi-contender or semaphore, deadline, try_only. An order, as the
-                      next ones */
-    ZKL__EV_RELEASE,   /* one of these: held or lost. RELEASED follows when no node is left */
+    ZKL__EV_INSPECTED,    /* a batch of its inspection was answered */
+    ZKL__EV_LIST,         /* it is first in its queue, but its list is old or does not show it: it
+                             lists again */
+    ZKL__EV_YIELD,        /* it lingers, or may: the connection is lost, or another one queues */
+    ZKL__EV_LOOK, /* at what others change: the lease, the one it follows, the multi-contender; a
+                     semaphore at its contenders */
+    /* orders, to a contender, a multi-contender or a semaphore */
+    ZKL__EV_START,     /* deadline, try_only */
+    ZKL__EV_RELEASE,   /* held or lost. RELEASED follows when no node is left */
     ZKL__EV_DOWNGRADE, /* contender: held; rule: a weaker one. Keeps its number and its token;
                           DOWNGRADED or NOT_DOWNGRADED follows */
-    ZKL__EV_CANCEL,    /* one of these, code: what its FAILED says. Means nothing to who does not
-                          wait */
-    ZKL__EV_CLOSE,     /* everything pending fails with ZKL_ECLOSED, everything held is released; see
-                          zkl__core_idle. To a contender: who waits fails with code, who holds releases
-                        */
-    ZKL__EV_TIME,      /* nothing but the time */
-    ZKL__EV_LAPSED,    /* contender: the lease ended */
-    ZKL__EV_HANDED,    /* contender: the predecessor, of this session, is leaving, and it is next */
+    ZKL__EV_CANCEL,    /* code: what its FAILED says. Means nothing to who does not wait */
+    ZKL__EV_CLOSE,  /* everything pending fails with ZKL_ECLOSED, everything held is released; see
+                       zkl__core_idle. To a machine: it alone, with code */
+    ZKL__EV_TIME,   /* nothing but the time */
+    ZKL__EV_HANDED, /* contender: the predecessor, of this session, is leaving, and it is next */
+    /* no mail */
+    ZKL__EV_LET_GO,    /* an order: its owner listens no more. A new one is dropped, a waiting one
+                          cancelled, a held one released, by itself */
+    ZKL__EV_GIVE_BACK, /* semaphore: held; count of its permits, the latest ones, but not all */
     ZKL__EV_SUSPENDED,
-    ZKL__EV_LET_GO,      /* contender, multi-contender or semaphore: its owner listens no more. A new
-                            one is dropped, a waiting one cancelled, a held one released, by itself */
-    ZKL__EV_GIVE_BACK,   /* semaphore: held; count of its permits, the latest ones, but not all */
     ZKL__EV_LINGER_STOP, /* path: a lock object that was enrolled there is freed. Behind the last
                             one nobody can be granted what lingers: it is deleted now */
-    ZKL__EV_REQUEST,     /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
-    ZKL__EV_WAKE         /* watcher: it acts, whatever pause it made */
+    ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
+    ZKL__EV_WAKE     /* watcher: it acts, whatever pause it made */
 };
 
 struct zkl__event {

@@ -611,8 +611,6 @@ bool zkl__core_settled(const struct zkl__core *core);
 
 /* Held, by the lease: false from its end on. */
 bool zkl__contender_holds(const struct zkl__machine *machine, int64_t now);
-/* The lease ended: not by mail. */
-void zkl__contender_lapse(struct zkl__contender *c);
 /* Notifies the owner of the outcome; of none after FAILED or RELEASED. */
 void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome);
 

@@ -634,9 +634,9 @@ static void end_lapsed_leases(struct zkl__core *core)
     }
     if (lease_left(core) <= 0) {
         count_slack(&core->stats, 0);
-        ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
+        ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
             if (zkl__contender_keeps(c)) {
-                zkl__contender_lapse(c);
+                zkl__contender_post(c, ZKL__EV_LAPSED);
             }
         }
         return;
