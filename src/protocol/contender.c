@@ -166,11 +166,6 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
         zkl__list_remove(&core->provers, &c->proving);
     }
     core->held += (now & KEEPS ? 1u : 0u) - (was & KEEPS ? 1u : 0u);
-    if ((now | was) & S(ZKL__HELD)) {
-        core->granted += state == ZKL__HELD ? 1 : -1u;
-        core->warned -= c->jeopardy_notified;
-        c->jeopardy_notified = false;
-    }
     /* What each state says about our node. */
     const uint32_t without = S(ZKL__NEW) | S(ZKL__ENDED);
     ZKL__ENSURE(!(
@@ -1528,6 +1523,7 @@ static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
     c->grant.hold_until = c->config.max_hold > 0 ? c->core->now + c->config.max_hold : INT64_MAX;
+    c->jeopardy_notified = false;
     report(c, ZKL__GRANTED, ZKL_OK, "granted");
     c->out->token = c->node.czxid;
     c->out->serial = ++c->linger.serial;

@@ -588,10 +588,8 @@ struct zkl__core {
     struct zkl__list_index
         *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
-    unsigned held;    /* or lingering */
-    unsigned granted; /* held, and not lingering; of these */
-    unsigned warned;  /* owners that were notified of jeopardy */
-    size_t writes;    /* of the user's, under way or waiting for room */
+    unsigned held; /* or lingering */
+    size_t writes; /* of the user's, under way or waiting for room */
     struct zkl__timers timers;
     struct zkl__map watches; /* that are set, by path */
     size_t watch_bytes; /* of all their paths. After a reconnect the client library sets all watches

@@ -641,9 +641,11 @@ static void end_lapsed_leases(struct zkl__core *core)
         }
         return;
     }
+    bool before = core->jeopardy;
     core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
-    if (core->warned == (core->jeopardy ? core->granted : 0)) {
-        return; /* everybody knows: a step costs what it changes, not what the session holds */
+    if (core->jeopardy == before) {
+        return; /* nobody is granted while little is left, so everybody knows: a step costs what it
+                   changes, not what the session holds */
     }
     const struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
                                          .now = core->now,
@@ -653,7 +655,6 @@ static void end_lapsed_leases(struct zkl__core *core)
     ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
         if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
             c->jeopardy_notified = core->jeopardy;
-            core->warned += core->jeopardy ? 1 : -1u;
             zkl__owner_notify(&c->config, &outcome);
         }
     }
