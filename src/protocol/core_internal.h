@@ -542,8 +542,6 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
 /* It is to watch dir/name, in memory of its own. Not while it is set. False: no memory. */
 bool zkl__watch_path(struct zkl__core *core, struct zkl__watch *watch, const char *dir,
                      const char *name);
-/* Takes all watches of path out of the table. They are chained by their entries' next. */
-struct zkl__watch *zkl__watches_take(struct zkl__core *core, const char *path);
 
 /* === the session ============================================================================== */
 

@@ -514,17 +514,6 @@ void zkl__watch_forget(struct zkl__core *core, struct zkl__watch *watch)
     }
 }
 
-struct zkl__watch *zkl__watches_take(struct zkl__core *core, const char *path)
-{
-    struct zkl__map_entry *taken = NULL, *entry;
-    while ((entry = zkl__map_find(&core->watches, path))) {
-        zkl__watch_forget(core, (struct zkl__watch *)entry);
-        entry->next = taken;
-        taken = entry;
-    }
-    return (struct zkl__watch *)taken;
-}
-
 void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 {
     if (!watch->entry.link) {
@@ -840,7 +829,7 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
 /* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
-    struct zkl__watch *fired;
+    struct zkl__map_entry *fired = NULL, *entry;
     struct zkl__pending *pending = ZKL__OWNER(core->sent.first, struct zkl__pending, link);
     struct zkl__machine *machine = ev->machine;
     switch (ev->kind) {
@@ -863,18 +852,22 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_WATCH:
         core->stats.all.watches++;
-        fired = zkl__watches_take(core, ev->path);
+        while ((entry = zkl__map_find(&core->watches, ev->path))) { /* the latest first */
+            zkl__watch_forget(core, (struct zkl__watch *)entry);
+            entry->next = fired;
+            fired = entry;
+        }
         while (fired) {
-            struct zkl__watch *watch = fired;
-            struct zkl__contender *c = watch->owner;
-            fired = (struct zkl__watch *)watch->entry.next;
+            struct zkl__watch *watch = (struct zkl__watch *)fired;
+            fired = fired->next;
             watch->entry.next = NULL;
             if (watch->fired) {
                 watch->fired(watch, ev->watch);
             } else { /* a contender's */
+                struct zkl__contender *c = watch->owner;
                 c->mail.watch = ev->watch;
-                zkl__contender_post(
-                    c, (enum zkl__event_kind)(ZKL__EV_WATCH + (watch - c->watches)));
+                zkl__contender_post(c,
+                                    (enum zkl__event_kind)(ZKL__EV_WATCH + (watch - c->watches)));
             }
         }
         break;
