@@ -671,12 +671,12 @@ static bool next_of_observer(struct zkl__watcher *watcher, struct zkl__op *op)
         return true;
     case ZKL__OBSERVER_READS:
         op->kind = ZKL__OP_GET;
-        op->name = o->first;
+        op->name = o->first->name;
         return true;
     case ZKL__OBSERVER_REFUSED:
         zkl__watcher_unwatch(watcher); /* the refused get has set none */
         op->kind = ZKL__OP_EXISTS;
-        op->name = o->first;
+        op->name = o->first->name;
         op->watch = false;
         return true;
     default:
@@ -696,10 +696,10 @@ static void show(struct zkl__observer *o, const struct zkl__leader *leader, cons
     move(&o->watcher, hidden ? ZKL__OBSERVER_SHOWN_HIDDEN : ZKL__OBSERVER_SHOWN, why);
 }
 
-static void start_anew(struct zkl__observer *o, const char *why)
+static bool may_lead(const char *name)
 {
-    move(&o->watcher, ZKL__OBSERVER_STALE, why);
-    zkl__names_clear(&o->skipped);
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence);
 }
 
 static bool stands_before(const char *a, const char *b)
@@ -708,57 +708,29 @@ static bool stands_before(const char *a, const char *b)
     return diff < 0 || (diff == 0 && strcmp(a, b) < 0); /* a forged one may have its number */
 }
 
-static int compare_order(const void *one, const void *other)
+/* True: one of the children may be. */
+static bool find_first(struct zkl__observer *o)
 {
-    const struct zkl__child *a = one, *b = other;
-    return stands_before(b->name, a->name) - stands_before(a->name, b->name);
-}
-
-static bool may_lead(const struct zkl__observer *o, const char *name)
-{
-    struct zkl__name parsed = zkl__name_parse(name);
-    return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence) &&
-           !zkl__names_find(&o->skipped, name);
-}
-
-static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
-{
-    const char *first = NULL;
-    ZKL__EACH_NAME (name, list) {
-        if (may_lead(o, name) && (!first || stands_before(name, first))) {
-            first = name;
+    o->first = NULL;
+    for (size_t i = 0; o->children && i < o->children->count; i++) {
+        struct zkl__child *child = &o->children->all[i];
+        if (child->verdict != ZKL__CHILD_PERSISTENT &&
+            (!o->first || stands_before(child->name, o->first->name))) {
+            o->first = child;
         }
     }
-    return first;
+    return o->first;
 }
 
 /* --- what the replies mean ------------------------------------------------------------------- */
-
-static void read_first(struct zkl__observer *o, const char *name, const char *why)
-{
-    char *first = zkl__copy_text(&o->watcher.core->config.heap, name);
-    if (!first) {
-        retry_later(&o->watcher);
-        return;
-    }
-    zkl__free(&o->watcher.core->config.heap, o->first);
-    o->first = first;
-    move(&o->watcher, ZKL__OBSERVER_READS, why);
-}
 
 /* The next one of the list is first then: a candidate that came after the list stands behind each
  * that the server had numbered before. */
 static void skip_first(struct zkl__observer *o)
 {
-    struct zkl__children *listed = o->listed;
-    bool added = zkl__names_put(&o->skipped, o->first, 0);
-    while (listed && o->next < listed->count && !may_lead(o, listed->all[o->next].name)) {
-        o->next++;
-    }
-    if (!added) {
-        retry_later(&o->watcher);
-    } else if (listed && o->next < listed->count) {
-        read_first(o, listed->all[o->next].name, "no session owns it: the next is read");
+    o->first->verdict = ZKL__CHILD_PERSISTENT;
+    if (find_first(o)) {
+        move(&o->watcher, ZKL__OBSERVER_READS, "no session owns it: the next is read");
     } else {
         move(&o->watcher, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
     }
@@ -770,30 +742,22 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
     bool of_first =
         watcher->state == ZKL__OBSERVER_READS || watcher->state == ZKL__OBSERVER_REFUSED;
     bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
+    bool lists = !of_first && watcher->state != ZKL__OBSERVER_MISSING;
     const struct zkl__leader nobody = {.node = NULL};
-    const char *first;
     /* NOAUTH to a read shows that the znode exists; to a list it shows nothing. */
-    if (!done && !missing && !(of_first && reply->rc == ZKL__RC_NOAUTH)) {
+    if ((!done && !missing && !(of_first && reply->rc == ZKL__RC_NOAUTH)) ||
+        (lists &&
+         !zkl__children_renew(&watcher->core->config.heap, &o->children, reply, may_lead))) {
         retry_later(watcher);
         return;
     }
     switch (watcher->state) {
     case ZKL__OBSERVER_STALE:
     case ZKL__OBSERVER_EMPTY:
-        first = find_first(o, reply);
         if (missing) {
             move(watcher, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
-        } else if (first) {
-            /* Behind one that is no candidate may be thousands. Then the whole list is kept, in its
-             * order. */
-            zkl__free(&watcher->core->config.heap, o->listed);
-            o->listed = NULL;
-            o->next = 0;
-            if (o->skipped.count > 0 && zkl__children_renew(&watcher->core->config.heap, &o->listed,
-                                                            reply, zkl__name_contends)) {
-                zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order);
-            }
-            read_first(o, first, "listed: the first is read");
+        } else if (find_first(o)) {
+            move(watcher, ZKL__OBSERVER_READS, "listed: the first is read");
         } else if (watcher->state == ZKL__OBSERVER_STALE) {
             move(watcher, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
         } else {
@@ -816,7 +780,7 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
             skip_first(o);
         } else {
             show(o,
-                 &(struct zkl__leader){.node = o->first,
+                 &(struct zkl__leader){.node = o->first->name,
                                        .readable = true,
                                        .stat = reply->stat,
                                        .data = reply->data,
@@ -827,23 +791,24 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
     case ZKL__OBSERVER_REFUSED:
         /* A stat that is refused, too, says nothing: it counts as a candidate. */
         if (missing) {
-            start_anew(o, "the first was deleted");
+            move(watcher, ZKL__OBSERVER_STALE, "the first was deleted");
         } else if (done && !zkl__is_ephemeral(&reply->stat)) {
             skip_first(o);
         } else {
             o->stat = reply->stat;
+            zkl__child_judge(o->first, reply);
             move(watcher, ZKL__OBSERVER_HIDDEN, "the first is hidden: the list is watched");
         }
         break;
     default:
         /* The list is watched from here on. Another one may be first by now: then all begins anew.
          */
-        first = find_first(o, reply);
-        if (first && strcmp(first, o->first) == 0) {
-            show(o, &(struct zkl__leader){.node = o->first, .stat = o->stat},
+        if (find_first(o) && o->first->verdict == ZKL__CHILD_EPHEMERAL &&
+            o->first->czxid == o->stat.czxid) {
+            show(o, &(struct zkl__leader){.node = o->first->name, .stat = o->stat},
                  "the hidden one leads");
         } else {
-            start_anew(o, "the hidden one is not the first any more");
+            move(watcher, ZKL__OBSERVER_STALE, "the hidden one is not the first any more");
         }
     }
 }
@@ -851,11 +816,11 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
 /* Somebody came or went behind a hidden one, most likely: what was refused is not asked again. */
 static void on_observer_change(struct zkl__watcher *watcher, bool session_over)
 {
-    struct zkl__observer *o = (struct zkl__observer *)watcher;
     if (watcher->state == ZKL__OBSERVER_SHOWN_HIDDEN && !session_over) {
         move(watcher, ZKL__OBSERVER_HIDDEN, "the list changed: is the hidden one still the first?");
     } else {
-        start_anew(o, session_over ? "the session is over: look again" : "changed: look again");
+        move(watcher, ZKL__OBSERVER_STALE,
+             session_over ? "the session is over: look again" : "changed: look again");
     }
 }
 
@@ -868,18 +833,13 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
                                                 .answered = on_observer_reply,
                                                 .changed = on_observer_change};
     watcher_begin(&o->watcher, core, &ops, owner);
-    o->skipped.heap = &core->config.heap;
-    o->skipped.key = core->config.names_key;
 }
 
 void zkl__observer_end(struct zkl__observer *o)
 {
     if (o->watcher.core) {
-        zkl__free(&o->watcher.core->config.heap, o->first);
-        zkl__free(&o->watcher.core->config.heap, o->listed);
-        o->first = NULL;
-        o->listed = NULL;
-        zkl__names_clear(&o->skipped);
+        zkl__free(&o->watcher.core->config.heap, o->children);
+        o->children = NULL;
         watcher_end(&o->watcher);
     }
 }

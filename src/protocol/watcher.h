@@ -208,11 +208,10 @@ struct zkl__observer {
     struct zkl__watcher watcher; /* first; its state: enum zkl__observer_state */
     /* Inside a step: that is so. False: no memory, it is to be shown again. */
     bool (*show)(void *owner, const struct zkl__leader *leader);
-    char *first;                  /* name of the first candidate */
-    struct zkl__stat stat;        /* of it, while it may not be read */
-    struct zkl__map skipped;      /* names that are no candidates': they live with no session */
-    struct zkl__children *listed; /* in the order of their numbers; NULL: none was skipped before */
-    size_t next;                  /* of these: those before it were skipped */
+    struct zkl__children *children; /* of the last list; PERSISTENT: it is no candidate. EPHEMERAL:
+                                       it is, and may not be read */
+    struct zkl__child *first;       /* of these, the first candidate */
+    struct zkl__stat stat;          /* of it, while it may not be read */
 };
 
 /* What the owner fills in is filled in. */
