@@ -72,7 +72,7 @@ void zkl__lock_run_notice(void *owner)
 {
     zkl_lock *lock = owner;
     zkl_session *session = lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     lock->object.refs++;
@@ -96,7 +96,7 @@ void zkl__lock_run_notice(void *owner)
         } else {
             o->revoke_fn(lock, o->payload);
         }
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        if (!zkl__session_enter_if_ours(session)) {
             return;
         }
     }
@@ -411,13 +411,13 @@ static void run_completion(void *owner)
     zkl_session *session = lock->session;
     zkl_error err = {.code = ZKL_OK};
     zkl_grant grant;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     int code = zkl__acquisition_result(acquisition, completion->again, &grant, &err);
     zkl__session_leave(session);
     completion->done(lock, code, code == ZKL_OK ? &grant : NULL, &err, completion->payload);
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     zkl__list_remove(&lock->completions, &completion->link);

@@ -197,7 +197,7 @@ static void run(void *owner)
     struct zkl__campaign *campaign = owner;
     zkl_lock *lock = campaign->lock;
     zkl_session *session = lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     if (campaign->reports) { /* a free within the user's function: the outer call goes on */
@@ -218,7 +218,7 @@ static void run(void *owner)
         zkl__session_leave(session);
         campaign->changed(lock, campaign->state, campaign->token, &campaign->err,
                           campaign->payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        if (!zkl__session_enter_if_ours(session)) {
             return;
         }
     }
@@ -345,7 +345,7 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
         if (rc != ZKL_OK && err) {
             *err = last;
         }
-        if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
+        if (zkl__session_enter_if_ours(lock->session)) {
             lock->run = NULL;
             lock->refuses_acquires = false;
             zkl__session_leave(lock->session);

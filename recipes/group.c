@@ -152,7 +152,7 @@ static void on_left(void *owner)
 static void report_state(struct zkl__object *object)
 {
     struct zkl_group *group = (struct zkl_group *)object;
-    zkl__session_enter_even_closed(object->session, NULL);
+    zkl__session_enter_if_ours(object->session);
     zkl_state now = group_state(group);
     bool news = !object->freed && now != group->reported &&
                 (now == ZKL_STATE_HELD || group->reported == ZKL_STATE_HELD);
@@ -257,7 +257,7 @@ static void begin_leaving(struct zkl_group *group)
 
 void zkl_group_free(zkl_group *group)
 {
-    if (!group || zkl__session_enter_even_closed(group->object.session, NULL) != ZKL_OK) {
+    if (!group || !zkl__session_enter_if_ours(group->object.session)) {
         return;
     }
     zkl_session *session = group->object.session;

@@ -167,7 +167,7 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
 
 void zkl_lock_free(zkl_lock *lock)
 {
-    if (!lock || zkl__session_enter_even_closed(lock->session, NULL) != ZKL_OK) {
+    if (!lock || !zkl__session_enter_if_ours(lock->session)) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     zkl_session *session = lock->session;

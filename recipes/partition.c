@@ -77,7 +77,7 @@ static bool enter(const zkl_partition *partition)
 
 static bool enter_even_closed(const zkl_partition *partition)
 {
-    return zkl__session_enter_even_closed(partition->object.session, NULL) == ZKL_OK;
+    return zkl__session_enter_if_ours(partition->object.session);
 }
 
 static void leave(const zkl_partition *partition)
@@ -251,7 +251,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
     if (zkl__session_enter(session, NULL) == ZKL_OK) {
         now = zkl__lock_status_locked(&piece->lock);
     } else {
-        zkl__session_enter_even_closed(session, NULL);
+        zkl__session_enter_if_ours(session);
     }
     enum zkl__work work = piece->work;
     zkl__session_leave(session);
@@ -348,7 +348,7 @@ static void free_locks(zkl_partition *partition)
 static void dismantle(zkl_partition *partition)
 {
     zkl_session *session = partition->object.session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     partition->callback_depth++; /* the callbacks of the locks do not come here again */
@@ -368,7 +368,7 @@ static void reconcile(zkl_partition *partition)
     zkl_lock *membership = &partition->member->lock;
 
     /* Takes over the newest list of members, and reads the state of our membership. */
-    zkl__session_enter_even_closed(session, NULL);
+    zkl__session_enter_if_ours(session);
     struct zkl__lock_status now = zkl__lock_status_locked(membership);
     bool member = now.token != 0, running = partition->phase == ZKL__PARTITION_RUNNING;
     if (object->seen) {
@@ -764,7 +764,7 @@ void zkl_partition_free(zkl_partition *partition)
         return;
     }
     zkl_session *session = partition->object.session;
-    zkl__session_enter_even_closed(session, NULL);
+    zkl__session_enter_if_ours(session);
     for (size_t i = 0; i < partition->count; i++) {
         if (partition->pieces[i]->work == ZKL__WORK_ENDS) { /* by the free the user ends it */
             end_work(partition->pieces[i]);

@@ -53,7 +53,7 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
-    if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
+    if (zkl__session_enter_if_ours(lock->session)) {
         runs = lock->sections.first || lock->run;
         zkl__sections_raise(lock);
         if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
@@ -95,7 +95,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
 
     rc = zkl_lock_acquire(lock, timeout_ms, &cancel->grant, err);
     if (rc == ZKL_OK) {
-        if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        if (zkl__session_enter_if_ours(session)) {
             int64_t least = zkl__core_least_lease(session->core);
             if (cancel->third) {
                 cancel->margin.ns = least > 0 ? least / 3 : 0;
@@ -110,7 +110,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
         }
     }
 
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+    if (zkl__session_enter_if_ours(session)) {
         zkl__alarms_set(&session->alarms, &cancel->margin.alarm, INT64_MAX);
         zkl__list_remove(&lock->sections, &cancel->link);
         zkl__stops_end(&cancel->stops);
@@ -128,7 +128,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
                           "somebody else released the lock while the function ran");
     }
     /* After the release: until then zkl_session_close waits for the section. */
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+    if (zkl__session_enter_if_ours(session)) {
         zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
     }
@@ -181,7 +181,7 @@ void zkl__section_deinit(zkl_cancel *cancel)
     if (cancel->fd >= 0) {
         close(cancel->fd);
     }
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+    if (zkl__session_enter_if_ours(session)) {
         zkl__object_unref(&cancel->lock->object);
         zkl__session_leave(session);
     }

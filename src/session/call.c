@@ -146,7 +146,7 @@ static void run_done(void *owner)
     struct zkl__call *call = owner;
     zkl_session *session = call->session;
     call->done(call->err->code, call->err, call->payload);
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+    if (zkl__session_enter_if_ours(session)) {
         unlink_call(call);
         zkl__free(&session->heap, call);
         zkl__session_drop(session);

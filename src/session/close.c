@@ -152,7 +152,7 @@ static void run_done(void *owner)
 {
     zkl_session *session = owner;
     zkl_error err = {.code = ZKL_OK};
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     struct zkl__closing closing = session->closing;

@@ -49,7 +49,7 @@ void zkl__object_see(struct zkl__object *object, void *seen)
 const void *zkl__object_news(struct zkl__object *object, bool (*same)(const void *a, const void *b))
 {
     const void *news = NULL;
-    zkl__session_enter_even_closed(object->session, NULL);
+    zkl__session_enter_if_ours(object->session);
     if (object->seen && !object->freed && !(object->shown && same(object->seen, object->shown))) {
         zkl__free(&object->session->heap, object->shown);
         news = object->shown = object->seen;
@@ -63,13 +63,13 @@ static void run_notice(void *owner)
 {
     struct zkl__object *object = owner;
     zkl_session *session = object->session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     object->refs++;
     zkl__session_leave(session);
     object->ops->report(object);
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return;
     }
     zkl__object_unref(object);
@@ -115,7 +115,7 @@ int zkl__object_new(struct zkl__object **out, size_t size, const struct zkl__obj
 void zkl__object_free(struct zkl__object *object, bool goes_on)
 {
     zkl_session *session = object->session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+    if (!zkl__session_enter_if_ours(session)) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     object->freed = true;

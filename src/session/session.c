@@ -579,7 +579,7 @@ int zkl_session_open_async(zkl_session **out, const char *servers,
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? start(&session, servers, &o, err) : rc;
     if (rc == ZKL_OK) {
-        zkl__session_enter_even_closed(session, NULL);
+        zkl__session_enter_if_ours(session);
         rc = zkl__call_begin(&opening, sizeof opening, session, "",
                              waits ? o.connect_timeout_ms : ZKL_WAIT_FOREVER, done, payload, err);
         if (rc == ZKL_OK && waits && o.state_fn) {
@@ -614,7 +614,7 @@ int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_o
 int zkl_session_fd(zkl_session *session)
 {
     int fd = -1;
-    if (session && zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+    if (session && zkl__session_enter_if_ours(session)) {
         fd = zkl__callbacks_fd(&session->callbacks);
         zkl__session_leave(session);
     }

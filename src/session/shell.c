@@ -62,19 +62,26 @@ bool zkl__session_forked(const zkl_session *session)
     return process_known() != session->process;
 }
 
-int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
+bool zkl__session_enter_if_ours(zkl_session *session)
 {
     /* In a child of fork the mutex may be held by a thread that does not exist there: it is not
      * even looked at. */
     if (zkl__session_forked(session)) {
-        return zkl__fail_at(err, ZKL_EFORKED, NULL,
-                            "the session was opened by process %ld: open one in this process",
-                            (long)session->pid);
+        return false;
     }
     zkl__cancel_hold();
     zkl__session_retain(session);
     pthread_mutex_lock(&session->mutex);
-    return ZKL_OK;
+    return true;
+}
+
+int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
+{
+    return zkl__session_enter_if_ours(session)
+               ? ZKL_OK
+               : zkl__fail_at(err, ZKL_EFORKED, NULL,
+                              "the session was opened by process %ld: open one in this process",
+                              (long)session->pid);
 }
 
 int zkl__session_enter(zkl_session *session, zkl_error *err)

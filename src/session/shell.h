@@ -85,6 +85,8 @@ int zkl__session_enter(zkl_session *session, zkl_error *err);
 /* The same for what sends no request (free, callbacks, facts): the session may be closed.
  * ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
+/* The same without words: false in a child of fork, and it is not taken. */
+bool zkl__session_enter_if_ours(zkl_session *session);
 /* Sets the alarm for what the steps want next, and drops the mutex. In a child of fork: nothing. */
 void zkl__session_leave(zkl_session *session);
 /* In a child of fork, where nothing may be touched? */

@@ -33,14 +33,14 @@ static int open_it(struct zkl__store **out, const struct zkl__store_config *conf
     return zkl__store_memory.open(out, config, of_session, ctx, err);
 }
 
-int __real_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
-int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
-int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
+bool __real_zkl__session_enter_if_ours(zkl_session *session);
+bool __wrap_zkl__session_enter_if_ours(zkl_session *session);
+bool __wrap_zkl__session_enter_if_ours(zkl_session *session)
 {
     if (atomic_exchange(&connects_first, false)) {
         ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     }
-    return __real_zkl__session_enter_even_closed(session, err);
+    return __real_zkl__session_enter_if_ours(session);
 }
 
 static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
