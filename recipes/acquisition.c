@@ -546,17 +546,6 @@ struct releasing {
     const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
 };
 
-/* The response does not change the result, nor does what ends the wait for it. */
-static int conclude_release(struct zkl__call *call, int rc)
-{
-    const struct releasing *releasing = (const struct releasing *)call;
-    (void)rc;
-    if (releasing->lost) {
-        FAIL(call, ZKL_ELOST, "lost while it was held: %s", releasing->lost);
-    }
-    return ZKL_OK;
-}
-
 static int run_release(struct zkl__call *call)
 {
     const struct releasing *releasing = (const struct releasing *)call;
@@ -581,19 +570,24 @@ static int begin_release(struct zkl__call *call)
     return ZKL_OK;
 }
 
-static void end_release(struct zkl__call *call)
+/* The response does not change the result, nor does what ends the wait for it. */
+static int end_release(struct zkl__call *call, int rc)
 {
-    struct releasing *releasing = (struct releasing *)call;
+    const struct releasing *releasing = (const struct releasing *)call;
+    (void)rc;
     if (releasing->acquisition) {
         zkl__acquisition_let_go(releasing->acquisition);
     }
+    if (releasing->lost) {
+        FAIL(call, ZKL_ELOST, "lost while it was held: %s", releasing->lost);
+    }
+    return ZKL_OK;
 }
 
 int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
                             zkl_done_fn done, void *payload, zkl_error *err)
 {
     struct releasing given = {.call = {.run = run_release,
-                                       .conclude = conclude_release,
                                        .begin = begin_release,
                                        .end = end_release,
                                        .owner = (struct zkl__object *)lock,

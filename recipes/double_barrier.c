@@ -105,6 +105,18 @@ static int membership_lost(struct zkl__call *call)
     FAIL(call, ZKL_ELOST, "our membership was lost while we waited for the others");
 }
 
+static int begin_enter(struct zkl__call *call)
+{
+    struct passage *p = (struct passage *)call;
+    if (p->lock->object.freed) {
+        return zkl__fail_freed(call->err, NULL);
+    }
+    p->part.call = call;
+    zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
+    zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
+    return ZKL_OK;
+}
+
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
@@ -193,10 +205,22 @@ static int run_enter(struct zkl__call *call)
 
 /* --- leave ----------------------------------------------------------------------------------- */
 
+static int begin_leave(struct zkl__call *call)
+{
+    struct passage *p = (struct passage *)call;
+    if (!p->lock->acquisition || !p->lock->acquisition->granted) {
+        return zkl__lock_not_granted(p->lock, call->err);
+    }
+    return begin_enter(call);
+}
+
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     CALL_BEGIN(call);
+    AWAIT_CALL(call, begin_leave(call)); /* an earlier call may have left since */
+    p->acquisition = p->lock->acquisition;
+    p->acquisition->refs++;
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(&p->part));
         /* The member whose node has the first name leaves last: Curator's members watch that node
@@ -239,13 +263,12 @@ static int run_leave(struct zkl__call *call)
 /* --- the calls ------------------------------------------------------------------------------- */
 
 /* Deletes our member node, unless the call has entered. A call that was refused changes nothing. */
-static void end(struct zkl__call *call)
+static int end(struct zkl__call *call, int rc)
 {
     struct passage *p = (struct passage *)call;
     struct zkl__acquisition *acquisition = p->acquisition;
     if (acquisition) {
-        bool begun = call->blocking || call->done;
-        bool ours = p->lock->acquisition == acquisition && !p->entered && begun;
+        bool ours = p->lock->acquisition == acquisition && !p->entered;
         if (ours && acquisition->settled) {
             zkl__acquisition_drop(p->lock);
         } else if (ours) {
@@ -256,29 +279,7 @@ static void end(struct zkl__call *call)
         }
         zkl__acquisition_unref(acquisition);
     }
-}
-
-static int begin_enter(struct zkl__call *call)
-{
-    struct passage *p = (struct passage *)call;
-    if (p->lock->object.freed) {
-        return zkl__fail_freed(call->err, NULL);
-    }
-    p->part.call = call;
-    zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
-    zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
-    return ZKL_OK;
-}
-
-static int begin_leave(struct zkl__call *call)
-{
-    struct passage *p = (struct passage *)call;
-    if (!p->lock->acquisition || !p->lock->acquisition->granted) {
-        return zkl__lock_not_granted(p->lock, call->err);
-    }
-    p->acquisition = p->lock->acquisition;
-    p->acquisition->refs++;
-    return begin_enter(call);
+    return rc;
 }
 
 static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t timeout_ms,

@@ -360,7 +360,7 @@ static int begin_join(struct zkl__call *call)
 }
 
 /* The departure goes on, whatever ends the wait for it. */
-static int conclude_leave(struct zkl__call *call, int rc)
+static int end_leave(struct zkl__call *call, int rc)
 {
     (void)call, (void)rc;
     return ZKL_OK;
@@ -384,12 +384,13 @@ static int begin_change(struct zkl__call *call)
 }
 
 /* A join that has failed is not tried again. */
-static void end_join(struct zkl__call *call)
+static int end_join(struct zkl__call *call, int rc)
 {
     const struct change *change = (const struct change *)call;
     if (change->joining && change->departures == change->group->departures) {
         begin_leaving(change->group);
     }
+    return rc;
 }
 
 static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_fn done,
@@ -412,11 +413,9 @@ int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done,
 
 int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct change given = {.call = {.run = run_leave,
-                                    .conclude = conclude_leave,
-                                    .begin = begin_change,
-                                    .finishes = true},
-                           .group = group};
+    struct change given = {
+        .call = {.run = run_leave, .begin = begin_change, .end = end_leave, .finishes = true},
+        .group = group};
     return change_membership(&given, group ? group->leave_timeout_ms : 0, done, payload, err);
 }
 

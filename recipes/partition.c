@@ -732,7 +732,7 @@ static int run_stop(struct zkl__call *call)
 }
 
 /* zkl_partition_free cancels this call, and has stopped the partition before. */
-static int conclude_stop(struct zkl__call *call, int rc)
+static int end_stop(struct zkl__call *call, int rc)
 {
     const zkl_partition *partition = (zkl_partition *)call->owner;
     return rc == ZKL_ECANCELED && partition->phase == ZKL__PARTITION_IDLE ? ZKL_OK : rc;
@@ -747,8 +747,8 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
                              zkl_error *err)
 {
     struct zkl__call given = {.run = run_stop,
-                              .conclude = conclude_stop,
                               .begin = begin_stop_call,
+                              .end = end_stop,
                               .owner = (struct zkl__object *)partition,
                               .finishes = true};
     if (!partition) {

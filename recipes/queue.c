@@ -172,9 +172,10 @@ static int run_list(struct zkl__call *call)
     CALL_END(call);
 }
 
-static void end(struct zkl__call *call)
+static int end(struct zkl__call *call, int rc)
 {
     zkl_queue_free((zkl_queue *)((struct queue_call *)call)->snapshot);
+    return rc;
 }
 
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,

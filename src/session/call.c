@@ -24,13 +24,25 @@ static void call_poke(struct zkl__call *call)
     }
 }
 
+/* Gives back what every call has. True: as of end_requests. */
+static bool clean_up(struct zkl__call *call)
+{
+    zkl__stops_end(&call->stops);
+    for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
+        zkl__watch_remove(call->session->core, &call->watches[i]);
+    }
+    zkl__free(&call->session->heap, call->children);
+    zkl__free(&call->session->heap, call->block);
+    return end_requests(call);
+}
+
 /* The call's result. The text of an error begins with what is in doubt, and names a path. */
 static int conclude(struct zkl__call *call, int rc)
 {
-    bool sent = end_requests(call);
+    bool sent = clean_up(call);
     const char *before = !sent && call->unsent ? call->unsent : call->doubt;
-    if (call->conclude) {
-        rc = call->conclude(call, rc);
+    if (call->end) {
+        rc = call->end(call, rc);
     }
     if (rc == ZKL_OK) {
         *call->err = (zkl_error){.code = ZKL_OK};
@@ -76,19 +88,6 @@ static void on_stop(void *owner)
     call_poke(call);
 }
 
-static void end(struct zkl__call *call)
-{
-    zkl__stops_end(&call->stops);
-    for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
-        zkl__watch_remove(call->session->core, &call->watches[i]);
-    }
-    zkl__free(&call->session->heap, call->children);
-    zkl__free(&call->session->heap, call->block);
-    if (call->end) {
-        call->end(call);
-    }
-}
-
 /* --- the calls of a session, and of an object ------------------------------------------------ */
 
 static void unlink_call(struct zkl__call *call)
@@ -123,7 +122,6 @@ static void finish(struct zkl__call *call)
 {
     call->over = true;
     zkl__alarms_set(&call->session->alarms, &call->alarm, INT64_MAX);
-    end(call);
     zkl__callbacks_post(&call->session->callbacks, &call->callback);
 }
 
@@ -216,12 +214,13 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
             rc = go_on(call);
         }
         zkl__signal_deinit(&call->news);
+    } else {
+        clean_up(call);
     }
     if (rc != ZKL_OK) {
         const zkl_error *why = call->err;
         zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : path, "%s", why->text);
     }
-    end(call);
     unlink_call(call);
     if (!waits) {
         zkl__free(&session->heap, call);

@@ -87,15 +87,13 @@ struct zkl__call {
     /* The public function fills in these, and zeroes the rest: */
     /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
     int (*run)(struct zkl__call *call);
-    /* Called with each result, also if the call was ended from outside. Returns the
-     * result that the caller gets, with its text in call->err. NULL: the result stays. */
-    int (*conclude)(struct zkl__call *call, int rc);
-    /* Called before the first run. Takes what the call needs, which `end` gives back, or returns
-     * why the call cannot begin, with its text in call->err. NULL: it needs nothing. */
+    /* Called before the first run. Returns why the call cannot begin, with its text in call->err.
+     * NULL: nothing keeps it from that. */
     int (*begin)(struct zkl__call *call);
-    /* Called once when the call is over, also when it did not begin. NULL: nothing is to be freed.
-     */
-    void (*end)(struct zkl__call *call);
+    /* Called once when a call that has begun is over, with its result, also if it was ended from
+     * outside. Gives back what run has taken. Returns the result that the caller gets, with its
+     * text in call->err. NULL: the result stays. */
+    int (*end)(struct zkl__call *call, int rc);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
     bool any_path; /* zkl__call_go does not check the path: its caller has */
     /* The object that it is a call of, whose path was checked when it was made. The object's stop

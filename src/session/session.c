@@ -539,25 +539,21 @@ static int run(struct zkl__call *call)
 }
 
 /* When the time is up, which only the form that blocks knows, or the session is closed before it is
- * open, the error's text says why it is not. */
-static int conclude(struct zkl__call *call, int rc)
-{
-    bool late = rc == ZKL_ETIMEOUT;
-    int why = late || rc == ZKL_ECLOSED ? fail_to_open(call) : rc;
-    return late ? why : rc;
-}
-
-/* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
-static void end(struct zkl__call *call)
+ * open, the error's text says why it is not. When it was begun, and did not come to be, nothing
+ * that was made from it meanwhile goes on. */
+static int end(struct zkl__call *call, int rc)
 {
     zkl_session *session = call->session;
-    if (call->over && call->err->code != ZKL_OK && !session->status.closing &&
+    bool late = rc == ZKL_ETIMEOUT;
+    int why = late || rc == ZKL_ECLOSED ? fail_to_open(call) : rc;
+    if (call->done && rc != ZKL_OK && !session->status.closing &&
         session->status.state != ZKL_SESSION_CLOSED) {
-        zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->err->code);
+        zkl__session_set_state(session, ZKL_SESSION_CLOSED, rc);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             object->ops->stop(object);
         }
     }
+    return late ? why : rc;
 }
 
 /* --- the calls ------------------------------------------------------------------------------- */
@@ -573,8 +569,7 @@ int zkl_session_open_async(zkl_session **out, const char *servers,
     bool waits = done == zkl__caller_waits;
     zkl_session_options o;
     zkl_session *session = NULL;
-    struct opening opening = {.call = {.run = run, .conclude = conclude, .end = end},
-                              .began = zkl__clock_now()};
+    struct opening opening = {.call = {.run = run, .end = end}, .began = zkl__clock_now()};
     zkl__cancel_hold();
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? start(&session, servers, &o, err) : rc;

@@ -17,11 +17,11 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     if (!session || !stats) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter_even_closed(session, NULL);
-    if (rc == ZKL_OK) {
-        rc = zkl__sized_give(stats, &zkl__core_facts(session->core).stats->all, &sized, NULL);
-        zkl__session_leave(session);
+    if (!zkl__session_enter_if_ours(session)) {
+        return ZKL_EFORKED;
     }
+    int rc = zkl__sized_give(stats, &zkl__core_facts(session->core).stats->all, &sized, NULL);
+    zkl__session_leave(session);
     return rc;
 }
 
@@ -30,9 +30,9 @@ int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit
     if (!session || !visit) {
         return ZKL_EINVAL;
     }
-    int count = zkl__session_enter_even_closed(session, NULL);
-    if (count != ZKL_OK) {
-        return count;
+    int count = 0;
+    if (!zkl__session_enter_if_ours(session)) {
+        return ZKL_EFORKED;
     }
     const struct zkl__stats *stats = zkl__core_facts(session->core).stats;
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
@@ -155,9 +155,8 @@ int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char 
     if (!session || (!out && size > 0)) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter_even_closed(session, NULL);
-    if (rc != ZKL_OK) {
-        return rc;
+    if (!zkl__session_enter_if_ours(session)) {
+        return ZKL_EFORKED;
     }
     const struct zkl__stats *stats = zkl__core_facts(session->core).stats;
     const zkl_stats *all = &stats->all;
