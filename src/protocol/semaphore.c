@@ -375,8 +375,10 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 /* With the limit beside them, unless a watch says that it is what it was. */
 static void read_leases(struct zkl__semaphore *s)
 {
-    if (!all_leased(s, s->core->now)) {
-        return;
+    EACH_PERMIT (permit, s) {
+        if (permit->contender->state != ZKL__HELD) {
+            return;
+        }
     }
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
