@@ -623,11 +623,7 @@ static bool inspection_begin(struct zkl__contender *c)
     if (!suspected || c->suspicion.due > 0) {
         return false;
     }
-    struct zkl__list_index *own =
-        c->core->index
-            ? NULL
-            : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
-    const struct zkl__list_index *index = c->core->index ? c->core->index : own;
+    const struct zkl__list_index *index = zkl__list_sorted(c, c->event->reply);
     if (!index) {
         return false;
     }
@@ -650,7 +646,6 @@ static bool inspection_begin(struct zkl__contender *c)
         inspection->batch = BATCH_FIRST;
         inspection->candidates = candidates;
     }
-    zkl__free(c->heap, own);
     c->suspicion.inspection = inspection;
     return inspection;
 }
@@ -798,20 +793,12 @@ static bool predecessor_position(struct zkl__contender *c)
     if (!c->config.position && limit_of(c) == SIZE_MAX) {
         return true;
     }
-    const struct zkl__reply *list = c->event->reply;
-    const struct zkl__list_index *index = c->core->index;
-    int32_t own = zkl__name_sequence(c->node.name);
+    const struct zkl__list_index *index = zkl__list_sorted(c, c->event->reply);
     size_t follows = 0, before = index ? zkl__list_before(c, index) : 0;
     for (size_t i = 0; i < before; i++) {
         follows += zkl__kind_conflicts(c, index->entries[i].name, index->entries[i].kind);
     }
-    if (!index) {
-        ZKL__EACH_NAME (name, list) {
-            follows += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 &&
-                       zkl__name_conflicts(c, name);
-        }
-    }
-    if (follows <= limit_of(c)) {
+    if (index && follows <= limit_of(c)) {
         report_position(c, follows);
         return true;
     }
@@ -1643,16 +1630,8 @@ static bool linger_waits(struct zkl__contender *c)
 /* This list shows our znode alone, and the queue is watched. */
 static bool may_arm(const struct zkl__contender *c)
 {
-    const struct zkl__reply *list = c->event->reply;
-    if (!c->watches[ZKL__WATCHED_LINGER].entry.link) {
-        return false;
-    }
-    ZKL__EACH_NAME (name, list) {
-        if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
-            return false;
-        }
-    }
-    return true;
+    const struct zkl__list_index *index = c->core->index; /* where any lock lingers */
+    return index && index->count == 1 && c->watches[ZKL__WATCHED_LINGER].entry.link;
 }
 
 /* --- released, and kept ---------------------------------------------------------------------- */

@@ -343,9 +343,10 @@ struct zkl__list_index {
     int32_t base;
     const char *user; /* see zkl__list_user */
     size_t count;
+    size_t own; /* of these: with an owner */
     struct zkl__list_entry {
         const char *name;
-        struct zkl__contender *owner; /* of this session, when the list came; NULL: none is */
+        struct zkl__contender *owner; /* of this session, when it was sorted; NULL: none is */
         int32_t position;             /* number less base */
         zkl_kind kind;
         size_t same_from; /* the first of the entries right before it that are of its kind, too */
@@ -354,6 +355,10 @@ struct zkl__list_index {
 /* base: the number of a contender that reads it. NULL: no memory. */
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
                                             int32_t base);
+/* That of the list of c's queue that this step brought, with the owners; made if nobody has made it
+ * before. NULL: no memory. */
+struct zkl__list_index *zkl__list_sorted(const struct zkl__contender *c,
+                                         const struct zkl__reply *list);
 
 /* Below, index may be NULL. */
 bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name);

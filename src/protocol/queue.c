@@ -74,7 +74,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     }
     index->base = base;
     index->user = zkl__list_user(list);
-    index->count = 0;
+    index->count = index->own = 0;
     ZKL__EACH_NAME (name, list) {
         struct zkl__name parsed = zkl__name_parse(name);
         if (parsed.kind != ZKL_KIND_FOREIGN) {
@@ -120,6 +120,26 @@ static struct zkl__list_entry *index_find(struct zkl__list_index *index, const c
         }
     }
     return NULL;
+}
+
+struct zkl__list_index *zkl__list_sorted(const struct zkl__contender *c,
+                                         const struct zkl__reply *list)
+{
+    struct zkl__core *core = c->core;
+    if (core->index) {
+        return core->index;
+    }
+    core->index = zkl__list_index_new(&core->config.heap, list, zkl__name_sequence(c->node.name));
+    ZKL__EACH (struct zkl__contender, own, &c->peer.queue->contenders, peer.in_queue) {
+        struct zkl__list_entry *entry = core->index && zkl__node_known(&own->node)
+                                            ? index_find(core->index, own->node.name)
+                                            : NULL;
+        if (entry) {
+            entry->owner = own;
+            core->index->own++;
+        }
+    }
+    return core->index;
 }
 
 bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name)
@@ -356,13 +376,9 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
     struct zkl__list_index *index = c->core->index;
     const struct zkl__list_entry *entry = index ? index_find(index, name) : NULL;
     struct zkl__contender *other = entry ? entry->owner : made_before(c);
-    if (!entry) { /* most times the one that has come before c */
-        while (other && strcmp(other->node.name, name) != 0) {
-            other = made_before(other);
-        }
-        for (struct zkl__link *at = c->peer.in_queue.next; at && !other; at = at->next) {
-            other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
-            other = strcmp(other->node.name, name) == 0 ? other : NULL;
+    if (!entry && (!other || strcmp(other->node.name, name) != 0)) {
+        ZKL__EACH (struct zkl__contender, own, &c->peer.queue->contenders, peer.in_queue) {
+            other = strcmp(own->node.name, name) == 0 ? own : other;
         }
     }
     if (c->multi || !other || other->peer.queue != c->peer.queue ||
@@ -548,8 +564,6 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     uint64_t list = c->peer.list;
     int64_t sent = c->listed_at;
     bool shows = reply->rc == ZKL__RC_OK;
-    size_t readers = 0;
-    const struct zkl__contender *one = NULL;
     /* A directory that was made anew counts from the beginning: then names say nothing any more. */
     if (shows && reply->stat.czxid != q->czxid) {
         q->czxid = reply->stat.czxid;
@@ -563,26 +577,9 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     ZKL__ENSURE(!shows || !core->index);
     q->lists_under_way--;
     zkl__core_post(&q->machine);
-    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
-        bool reads = own->peer.list == list || is_reader(own) || q->lingers; /* at the end */
-        if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
-            readers++;
-            one = own;
-        }
-    }
-    if (readers > FEW) { /* to read it once for each of few is less than to sort it */
-        core->index =
-            zkl__list_index_new(&core->config.heap, reply, zkl__name_sequence(one->node.name));
-    }
-    if (core->index) {
-        ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
-            struct zkl__list_entry *entry =
-                zkl__node_known(&own->node) ? index_find(core->index, own->node.name) : NULL;
-            if (entry) {
-                entry->owner = own;
-            }
-        }
-    }
+    /* To read it once for each of few is less than to sort it. */
+    const struct zkl__list_index *index =
+        shows && (q->count > FEW || q->lingers) ? zkl__list_sorted(c, reply) : NULL;
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         if (own->peer.list == list) {
             own->peer.list = 0;
@@ -609,22 +606,11 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
             }
         }
     }
-    if (!shows || !q->lingers) {
-        return true;
-    }
-    /* Does it show others than contenders of this session? */
-    size_t contenders = core->index ? core->index->count : 0, ours = 0;
-    if (!core->index) {
-        ZKL__EACH_NAME (name, reply) {
-            contenders += zkl__name_contends(name);
+    if (shows && q->lingers) { /* does it show others than contenders of this session? */
+        q->strangers = !index || index->count > index->own;
+        if (q->strangers && q->keeper) {
+            zkl__contender_post(q->keeper, ZKL__EV_YIELD);
         }
-    }
-    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
-        ours += zkl__node_known(&own->node) && zkl__list_has(reply, core->index, own->node.name);
-    }
-    q->strangers = contenders > ours;
-    if (q->strangers && q->keeper) {
-        zkl__contender_post(q->keeper, ZKL__EV_YIELD);
     }
     return true;
 }
