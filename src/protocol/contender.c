@@ -2379,8 +2379,42 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
 
 /* --- its mail -------------------------------------------------------------------------------- */
 
-static void update_timer_and_end(struct zkl__contender *c)
+static void read_mail(struct zkl__machine *machine)
 {
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    char node[ZKL__NAME_MAX];
+    bool leaving = zkl__peers_leaving(c);
+    struct zkl__mail mail = c->mail;
+    struct zkl__reply ended;
+    c->mail = (struct zkl__mail){0};
+    zkl__name_copy(node, c->node.name);
+    while (mail.kinds) {
+        mail.kind = (enum zkl__event_kind)__builtin_ctz(mail.kinds);
+        bool replied = mail.kind == ZKL__EV_REPLY;
+        if (replied && !mail.reply) {
+            mail.role = (enum zkl__role)__builtin_ctz(mail.ended);
+            mail.ended &= mail.ended - 1;
+            ended = (struct zkl__reply){.unsent = mail.unsent[mail.role]};
+            ended.rc = ended.unsent ? ZKL__RC_UNSENT : ZKL__RC_UNKNOWN;
+            mail.reply = &ended;
+        }
+        if (!replied || !mail.ended) {
+            mail.kinds &= ~ZKL__MAIL(mail.kind);
+        }
+        if (mail.kind == ZKL__EV_EXPIRED) {
+            /* The rest was the old session's, but for what is to be seen here, on no server. */
+            mail.kinds &= ZKL__MAIL(ZKL__EV_LOOK) | ORDERS;
+        }
+        if (mail.kind == ZKL__EV_LOOK && c->state != ZKL__ENDED) { /* as things stand now */
+            mail.kind = c->peer.follows ? zkl__peers_check(c) : ZKL__EV_TIME;
+        }
+        if (c->state != ZKL__ENDED && mail.kind != ZKL__EV_LOOK) {
+            step_and_carry_out(c, &mail);
+        }
+        mail.reply = replied ? NULL : mail.reply;
+    }
+    zkl__peers_notify_changes(c, node, leaving);
+    /* When it is to be stepped next. */
     int64_t wake = INT64_MAX;
     if (c->state != ZKL__ENDED) { /* then nothing of it is read any more, and a time that has passed
                                      would ring for ever */
@@ -2409,48 +2443,6 @@ static void update_timer_and_end(struct zkl__contender *c)
     if (c->state == ZKL__ENDED && !c->machine.pending.first && !c->peer.list) {
         zkl__core_bury(&c->machine);
     }
-}
-
-static void read_mail(struct zkl__machine *machine)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    char node[ZKL__NAME_MAX];
-    bool followed = c->peer.followers.first, leaving = followed && zkl__peers_leaving(c);
-    struct zkl__mail mail = c->mail;
-    struct zkl__reply ended;
-    c->mail = (struct zkl__mail){0};
-    if (followed) {
-        zkl__name_copy(node, c->node.name);
-    }
-    while (mail.kinds) {
-        mail.kind = (enum zkl__event_kind)__builtin_ctz(mail.kinds);
-        bool replied = mail.kind == ZKL__EV_REPLY;
-        if (replied && !mail.reply) {
-            mail.role = (enum zkl__role)__builtin_ctz(mail.ended);
-            mail.ended &= mail.ended - 1;
-            ended = (struct zkl__reply){.unsent = mail.unsent[mail.role]};
-            ended.rc = ended.unsent ? ZKL__RC_UNSENT : ZKL__RC_UNKNOWN;
-            mail.reply = &ended;
-        }
-        if (!replied || !mail.ended) {
-            mail.kinds &= ~ZKL__MAIL(mail.kind);
-        }
-        if (mail.kind == ZKL__EV_EXPIRED) {
-            /* The rest was the old session's, but for what is to be seen here, on no server. */
-            mail.kinds &= ZKL__MAIL(ZKL__EV_LOOK) | ORDERS;
-        }
-        if (mail.kind == ZKL__EV_LOOK && c->state != ZKL__ENDED) { /* as things stand now */
-            mail.kind = c->peer.follows ? zkl__peers_check(c) : ZKL__EV_TIME;
-        }
-        if (c->state != ZKL__ENDED && mail.kind != ZKL__EV_LOOK) {
-            step_and_carry_out(c, &mail);
-        }
-        mail.reply = replied ? NULL : mail.reply;
-    }
-    if (followed) {
-        zkl__peers_notify_changes(c, node, leaving);
-    }
-    update_timer_and_end(c);
 }
 
 /* --- replies and refusals of the session ------------------------------------------------------ */
