@@ -467,10 +467,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__RELEASED:
         permit->contender = NULL;
-        if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
-            end_acquire(s, "no lease of ours is left");
-            notify_owner(s, ZKL__RELEASED, "released");
-        }
+        post(s, ZKL__EV_LOOK);
         break;
     default:
         break;
@@ -567,10 +564,6 @@ static void release_leases(struct zkl__semaphore *s)
 {
     move_to(s, ZKL__SEMAPHORE_RELEASING, "released");
     s->deadline = INT64_MAX;
-    if (zkl__semaphore_held(s) == 0) {
-        end_acquire(s, "nothing was left");
-        notify_owner(s, ZKL__RELEASED, "nothing was left");
-    }
     EACH_PERMIT (permit, s) {
         if (permit->contender) {
             zkl__contender_post(permit->contender, ZKL__EV_RELEASE);
@@ -661,6 +654,10 @@ static void step_semaphore(struct zkl__machine *machine)
         }
     }
     send_what_is_needed(s);
+    if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
+        end_acquire(s, "no lease of ours is left");
+        notify_owner(s, ZKL__RELEASED, "released");
+    }
     /* What each state implies for its contenders. A granted semaphore has all its leases. */
     bool waits = zkl__semaphore_waits(s), head = waits && s->state >= ZKL__SEMAPHORE_MAKING;
     ZKL__ENSURE(waits == (s->queue_node.contender != NULL));
@@ -712,17 +709,18 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
             s->code = order->code;
             s->why = zkl__cancel_text(order->code);
             post(s, ZKL__EV_FAILED); /* after its queue node, which may know more */
-        } else if (order->kind == ZKL__EV_CLOSE && zkl__semaphore_granted(s)) {
+        }
+        if (order->kind == ZKL__EV_CANCEL) {
+            break;
+        }
+        /* fall through */
+    case ZKL__EV_RELEASE:
+        if (zkl__semaphore_granted(s)) {
             release_leases(s);
         }
         break;
     case ZKL__EV_CONNECTED:
         s->retry_at = 0;
-        break;
-    case ZKL__EV_RELEASE:
-        if (!zkl__semaphore_waits(s)) {
-            release_leases(s);
-        }
         break;
     case ZKL__EV_GIVE_BACK: /* the youngest ones first */
         for (int count = order->count; count > 0; count--) {
