@@ -289,7 +289,6 @@ struct zkl__contender {
     struct zkl__multi *multi; /* NULL: alone */
     struct zkl__link in_multi;
     struct zkl__mail mail;
-    unsigned member;    /* which one of the multi-contender it is */
     uint32_t held_back; /* roles of requests that the multi-contender has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */

@@ -49,7 +49,7 @@ static bool holds_all(const struct zkl__machine *machine, int64_t now)
 const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
 {
     ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        if (c->member == member) {
+        if (member-- == 0) {
             return c->node.name;
         }
     }
@@ -300,7 +300,6 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
             return NULL;
         }
         c->multi = multi;
-        c->member = (unsigned)i;
         zkl__list_append(&multi->members, &c->in_multi);
     }
     return multi;
