@@ -1728,13 +1728,10 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
         return;
     }
     /* The owner has this contender from now on, instead of the one that it made. */
-    struct zkl__contender_config *own = &c->config;
-    own->max_hold = next->config.max_hold;
-    own->linger = next->config.linger;
-    own->max_ahead = 0;
-    own->position = NULL;
-    own->notify = next->config.notify;
-    own->owner = next->config.owner;
+    const struct zkl__contender_config own = c->config;
+    c->config = next->config;
+    c->config.metadata = own.metadata;
+    c->config.acl = own.acl;
     c->since = next->since;
     if (next->linger.in_line) {
         take_out_of_line(next);
