@@ -353,8 +353,6 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
         contender_fail(c, ZKL_ELOST, why);
         return;
     }
-    c->core->stats.all.contenders.requeues++;
-    c->path_stats->counts.requeues++;
     predecessor_unwatch(c, false);
     contender_move(c, ZKL__NEW, why);
 }

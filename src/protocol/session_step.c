@@ -105,10 +105,11 @@ static void count_slack(struct zkl__stats *stats, int64_t left)
 static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
                   enum zkl__contender_state before, int64_t lasted)
 {
-    bool started = c->state == ZKL__NEW && before == ZKL__NEW;
+    bool queues = c->state == ZKL__NEW, started = queues && before == ZKL__NEW;
     bool lost = c->state == ZKL__LOST;
     counts->waits += started;
     counts->waiting += started;
+    counts->requeues += queues && !started;
     counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
     if (c->state == ZKL__HELD) {
         counts->grants++;
