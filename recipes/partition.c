@@ -501,14 +501,23 @@ static void post_change(void *owner)
     zkl__object_post(&((zkl_partition *)owner)->object);
 }
 
-/* When the session closes, the callback that follows revokes every piece. */
+/* Session mutex held. The callback that follows revokes every piece. */
+static void begin_stop(zkl_partition *partition)
+{
+    if (partition->phase == ZKL__PARTITION_RUNNING) {
+        enter_phase(partition, ZKL__PARTITION_STOPPING);
+    }
+    if (partition->list.watcher.core) {
+        zkl__watcher_unwatch(&partition->list.watcher);
+    }
+    zkl__object_post(&partition->object);
+}
+
+/* When the session closes, too. */
 static void stop_watching(struct zkl__object *object)
 {
     zkl_partition *partition = (zkl_partition *)object;
-    if (partition->phase == ZKL__PARTITION_RUNNING) {
-        enter_phase(partition, ZKL__PARTITION_STOPPING);
-        zkl__object_post(object);
-    }
+    begin_stop(partition);
     zkl__member_list_end(&partition->list);
     zkl__alarms_set(&object->session->alarms, &partition->retry.alarm, INT64_MAX);
 }
@@ -682,18 +691,6 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     return rc;
 }
 
-/* Session mutex held. The callbacks that follow revoke the pieces. */
-static void begin_stop(zkl_partition *partition)
-{
-    if (partition->phase == ZKL__PARTITION_RUNNING) {
-        enter_phase(partition, ZKL__PARTITION_STOPPING);
-    }
-    if (partition->list.watcher.core) {
-        zkl__watcher_unwatch(&partition->list.watcher);
-    }
-    zkl__object_post(&partition->object);
-}
-
 /* frees: the callbacks that follow may not start it again. */
 static int stop(zkl_partition *partition, bool frees, zkl_error *err)
 {
@@ -842,16 +839,17 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     return owned;
 }
 
-/* The state of a piece's lock, while there is work on the piece. */
+/* The state of a piece's lock, while there is work on the piece; runs: that has not been revoked.
+ */
 static struct zkl__lock_status piece_standing(const zkl_partition *partition, const char *name,
-                                              enum zkl__work *work)
+                                              bool runs)
 {
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
-    *work = ZKL__WORK_NONE;
     struct zkl__piece *piece;
     if (require_piece(&piece, partition, name, NULL) == ZKL_OK && enter(partition)) {
-        *work = piece->work;
-        now = *work == ZKL__WORK_NONE ? now : zkl__lock_status_locked(&piece->lock);
+        if (piece->work == ZKL__WORK_RUNS || (piece->work == ZKL__WORK_ENDS && !runs)) {
+            now = zkl__lock_status_locked(&piece->lock);
+        }
         leave(partition);
     }
     return now;
@@ -859,15 +857,12 @@ static struct zkl__lock_status piece_standing(const zkl_partition *partition, co
 
 int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *name)
 {
-    enum zkl__work work;
-    return zkl__session_left(piece_standing(partition, name, &work).until) / ZKL__MS;
+    return zkl__session_left(piece_standing(partition, name, false).until) / ZKL__MS;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 {
-    enum zkl__work work;
-    struct zkl__lock_status now = piece_standing(partition, piece, &work);
-    return work == ZKL__WORK_RUNS && now.token != 0;
+    return piece_standing(partition, piece, true).token != 0;
 }
 
 /* --- a transaction under a piece's lock ------------------------------------------------------ */
