@@ -509,6 +509,16 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
 }
 
+void zkl__acquisition_withdraw(struct zkl__acquisition *acquisition)
+{
+    bool current = acquisition->lock->acquisition == acquisition;
+    if (current && acquisition->settled) {
+        zkl__acquisition_drop(acquisition->lock);
+    } else if (current) {
+        zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
+    }
+}
+
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
 {
     struct zkl__acquisition *acquisition = detach_acquisition(lock);

@@ -120,6 +120,7 @@ static int begin_enter(struct zkl__call *call)
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
+    const struct zkl__answer *answer = &call->answer;
     struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     CALL_BEGIN(call);
     /* the call itself has a deadline */
@@ -154,9 +155,9 @@ static int run_enter(struct zkl__call *call)
             p->renew = false;
             if (call->children->others > 0) {
                 AWAIT_CALL(call, read_ready(p));
-                p->renew = call->answer.rc == ZKL__RC_OK;
-                p->version = call->answer.stat.version;
-                if (p->renew && call->answer.stat.mzxid > p->youngest) {
+                p->renew = answer->rc == ZKL__RC_OK;
+                p->version = answer->stat.version;
+                if (p->renew && answer->stat.mzxid > p->youngest) {
                     break;
                 }
             }
@@ -174,8 +175,8 @@ static int run_enter(struct zkl__call *call)
                    .dir = p->ready_path,
                    .mode = ZKL__PERSISTENT,
                    .version = p->version});
-            enum zkl__rc ready = call->answer.parts[1];
-            if (call->answer.parts[0] == ZKL__RC_NONODE) {
+            enum zkl__rc ready = answer->parts[1];
+            if (answer->parts[0] == ZKL__RC_NONODE) {
                 RETURN(call, membership_lost(call));
             }
             if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
@@ -192,8 +193,7 @@ static int run_enter(struct zkl__call *call)
          * node says that all were there at once. */
         if (call->children->others > 0) {
             AWAIT_CALL(call, read_ready(p));
-            if (call->answer.rc == ZKL__RC_OK && now.token > 0 &&
-                call->answer.stat.mzxid > now.token) {
+            if (answer->rc == ZKL__RC_OK && now.token > 0 && answer->stat.mzxid > now.token) {
                 break;
             }
         }
@@ -268,11 +268,8 @@ static int end(struct zkl__call *call, int rc)
     struct passage *p = (struct passage *)call;
     struct zkl__acquisition *acquisition = p->acquisition;
     if (acquisition) {
-        bool ours = p->lock->acquisition == acquisition && !p->entered;
-        if (ours && acquisition->settled) {
-            zkl__acquisition_drop(p->lock);
-        } else if (ours) {
-            zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
+        if (!p->entered) {
+            zkl__acquisition_withdraw(acquisition);
         }
         if (p->releases) {
             zkl__acquisition_let_go(acquisition);

@@ -96,18 +96,12 @@ static void on_stop(void *owner)
 /* Cancels a pending acquire, and releases a held lock. */
 static void withdraw(struct zkl__campaign *campaign)
 {
-    zkl_lock *lock = campaign->lock;
     struct zkl__acquisition *acquisition = campaign->acquisition;
-    if (!acquisition) {
-        return;
-    }
     campaign->acquisition = NULL;
-    if (lock->acquisition == acquisition && acquisition->settled) {
-        zkl__acquisition_drop(lock);
-    } else if (lock->acquisition == acquisition) {
-        zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
+    if (acquisition) {
+        zkl__acquisition_withdraw(acquisition);
+        zkl__acquisition_unref(acquisition);
     }
-    zkl__acquisition_unref(acquisition);
 }
 
 /* ZKL_STATE_IDLE: the end of the campaign. */
@@ -386,27 +380,28 @@ static int run_publish(struct zkl__call *call)
     zkl_lock *lock = (zkl_lock *)call->owner;
     struct candidate *candidate = (struct candidate *)lock;
     const zkl_heap *heap = &call->session->heap;
+    const struct zkl__answer *answer = &call->answer;
     CALL_BEGIN(call);
     for (;;) {
         if (lock->options.revoke_fn) {
             AWAIT_REPLY(call, on_own_node, {.kind = ZKL__OP_GET, .name = publishing->node});
         }
-        AWAIT(call, {.kind = ZKL__OP_SET,
-                     .name = publishing->node,
-                     .data = call->block,
-                     .size = strlen(call->block),
-                     .version = lock->options.revoke_fn && call->answer.rc == ZKL__RC_OK
-                                    ? call->answer.stat.version
-                                    : -1});
-        if (call->answer.rc == ZKL__RC_BADVERSION) {
+        AWAIT(call,
+              {.kind = ZKL__OP_SET,
+               .name = publishing->node,
+               .data = call->block,
+               .size = strlen(call->block),
+               .version = lock->options.revoke_fn && answer->rc == ZKL__RC_OK ? answer->stat.version
+                                                                              : -1});
+        if (answer->rc == ZKL__RC_BADVERSION) {
             continue; /* a request to release has come meanwhile */
         }
-        if (call->answer.rc == ZKL__RC_NONODE ||
+        if (answer->rc == ZKL__RC_NONODE ||
             zkl__lock_status_locked(lock).token != publishing->token) {
             FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
         }
-        if (call->answer.rc != ZKL__RC_OK) {
-            FAIL_REPLY(call, zkl__rc_code(call->answer.rc), "%s", zkl__rc_why(call->answer.rc));
+        if (answer->rc != ZKL__RC_OK) {
+            FAIL_REPLY(call, zkl__rc_code(answer->rc), "%s", zkl__rc_why(answer->rc));
         }
         if (publishing->number >= candidate->published) {
             break;

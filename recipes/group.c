@@ -120,19 +120,13 @@ static zkl_state group_state(const struct zkl_group *group)
     return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
 }
 
-/* Wakes the calls that wait for the membership. Also in a step. */
-static void wake_calls(const struct zkl_group *group)
-{
-    zkl__calls_poke(group->object.session, &group->object);
-}
-
 /* --- events of the membership ---------------------------------------------------------------- */
 
 /* In a step, as the next one. */
 static void on_membership_changed(void *owner)
 {
     struct zkl_group *group = owner;
-    wake_calls(group);
+    zkl__calls_poke(group->object.session, &group->object);
     if (group->state_fn) {
         zkl__object_post(&group->object);
     }
@@ -167,7 +161,7 @@ static void stop_membership(struct zkl__object *object)
 {
     struct zkl_group *group = (struct zkl_group *)object;
     zkl__membership_end(&group->m);
-    wake_calls(group);
+    zkl__calls_poke(group->object.session, &group->object);
     on_left(group);
 }
 
@@ -251,7 +245,7 @@ static void begin_leaving(struct zkl_group *group)
     zkl__membership_leave(&group->m);
     group->reported = ZKL_STATE_IDLE;
     group->departures++;
-    wake_calls(group);
+    zkl__calls_poke(group->object.session, &group->object);
     zkl__object_wake(&group->object, &group->m.watcher);
 }
 

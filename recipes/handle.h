@@ -167,6 +167,9 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 /* The lock is idle again; what was held is deleted in the background. */
 void zkl__acquisition_drop(zkl_lock *lock);
+/* Unless its lock has another one by now, or none: cancels the acquire, or releases what it holds.
+ * The caller has a reference. */
+void zkl__acquisition_withdraw(struct zkl__acquisition *acquisition);
 /* The two halves of a release, between which the caller waits. The lock is idle again, and the
  * caller gets its reference to the acquisition: it waits until its machine is NULL, and lets go. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
@@ -210,7 +213,7 @@ void zkl__section_deinit(zkl_cancel *cancel);
  */
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
                      int *result, zkl_error *err);
-/* Session mutex not held. Raises the flag of whatever runs under this lock, and ends its
+/* Session mutex held. Raises the flag of whatever runs under this lock, and ends its
  * zkl_election_run; false when nothing does. */
 bool zkl__section_cancel(zkl_lock *lock);
 /* Session mutex held. Raises the flag of whatever runs under this lock. */

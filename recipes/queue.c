@@ -321,6 +321,7 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
 static int run_revoke(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
+    const struct zkl__answer *answer = &call->answer;
     CALL_BEGIN(call);
     q->node = q->given;
     if (!q->given[0]) {
@@ -347,15 +348,15 @@ static int run_revoke(struct zkl__call *call)
                     .data = ZKL__REVOKE,
                     .size = sizeof ZKL__REVOKE - 1,
                     .version = -1});
-        if (call->answer.rc != ZKL__RC_UNSENT) {
+        if (answer->rc != ZKL__RC_UNSENT) {
             break;
         }
         AWAIT(call, {.kind = ZKL__OP_EXISTS}); /* until there is a connection */
     }
-    if (call->answer.rc == ZKL__RC_NONODE) {
+    if (answer->rc == ZKL__RC_NONODE) {
         FAIL(call, ZKL_ENOTHELD, NO_SUCH);
     }
-    if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->refuses)) {
+    if (answer->rc == ZKL__RC_NOAUTH || (answer->rc == ZKL__RC_OK && q->refuses)) {
         FAIL_REPLY(call, ZKL_EAUTH,
                    "the request may not be written: the holder does not listen (it has "
                    "no revoke_fn), or the access list of its znode does not permit "
