@@ -252,13 +252,12 @@ int zkl_lock_cancel(zkl_lock *lock)
     if (!lock) {
         return ZKL_EINVAL;
     }
-    /* The section first: a pending acquire may become a running section, never the reverse. */
-    bool ends = zkl__section_cancel(lock);
-    int rc = zkl__session_enter(lock->session, NULL);
+    zkl_session *session = lock->session;
+    int rc = zkl__session_enter(session, NULL);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_session *session = lock->session;
+    bool ends = zkl__section_cancel(lock);
     if (lock->acquisition && !lock->acquisition->settled) {
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         ends = true;

@@ -52,17 +52,12 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 bool zkl__section_cancel(zkl_lock *lock)
 {
-    bool runs = false;
-    if (zkl__session_enter_if_ours(lock->session)) {
-        runs = lock->sections.first || lock->run;
-        zkl__sections_raise(lock);
-        if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
-            lock->refuses_acquires = true;
-            raise_flag(lock->run);
-        }
-        zkl__session_leave(lock->session);
+    zkl__sections_raise(lock);
+    if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
+        lock->refuses_acquires = true;
+        raise_flag(lock->run);
     }
-    return runs;
+    return lock->sections.first || lock->run;
 }
 
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
@@ -82,11 +77,9 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
         return rc;
     }
     rc = zkl__stops_begin(session, &cancel->stops, lock->object.stop, raise_flag, cancel, err);
-    rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
+        zkl__session_task_begin(session, &cancel->task);
         zkl__list_prepend(&lock->sections, &cancel->link);
-    } else {
-        zkl__stops_end(&cancel->stops);
     }
     zkl__session_leave(session);
     if (rc != ZKL_OK) {
@@ -110,12 +103,6 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
         }
     }
 
-    if (zkl__session_enter_if_ours(session)) {
-        zkl__alarms_set(&session->alarms, &cancel->margin.alarm, INT64_MAX);
-        zkl__list_remove(&lock->sections, &cancel->link);
-        zkl__stops_end(&cancel->stops);
-        zkl__session_leave(session);
-    }
     if (rc == ZKL_OK) {
         rc = zkl__lock_release_grant(lock, &cancel->grant, cancel->release_by, zkl__caller_waits,
                                      NULL, err);
@@ -129,6 +116,9 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     }
     /* After the release: until then zkl_session_close waits for the section. */
     if (zkl__session_enter_if_ours(session)) {
+        zkl__alarms_set(&session->alarms, &cancel->margin.alarm, INT64_MAX);
+        zkl__list_remove(&lock->sections, &cancel->link);
+        zkl__stops_end(&cancel->stops);
         zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
     }

@@ -216,14 +216,10 @@ void zkl__margin_watch(struct zkl__margin *margin)
 
 /* --- tasks ----------------------------------------------------------------------------------- */
 
-int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
+void zkl__session_task_begin(zkl_session *session, struct zkl__task *task)
 {
-    if (session->status.stopping) {
-        return zkl__fail_at(err, ZKL_ECLOSED, NULL, "the session is being closed");
-    }
     task->thread = pthread_self();
     zkl__list_prepend(&session->tasks, &task->link);
-    return ZKL_OK;
 }
 
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task)

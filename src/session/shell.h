@@ -154,8 +154,7 @@ struct zkl__task {
     pthread_t thread;
     struct zkl__link link;
 };
-int zkl__session_task_begin(zkl_session *session, struct zkl__task *task,
-                            zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
+void zkl__session_task_begin(zkl_session *session, struct zkl__task *task);
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
 
 /* --- objects of a session: they end when it closes ------------------------------------------- */
