@@ -53,18 +53,15 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
 
 /* --- the record ------------------------------------------------------------------------------ */
 
-static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
+static int take_record(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    once->last_ms = reply->size > 0 ? zkl__decimal_parse(reply->data, reply->size) : INT64_MIN;
-}
-
-static int check_record(struct zkl__call *call)
-{
-    if (call->answer.rc != ZKL__RC_OK) {
+    const struct zkl__answer *answer = &call->answer;
+    if (answer->rc != ZKL__RC_OK) {
         return zkl__call_refused(call, "the record");
     }
-    if (((const struct once *)call)->last_ms == -1) {
+    once->last_ms = answer->size > 0 ? zkl__decimal_parse(answer->data, answer->size) : INT64_MIN;
+    if (once->last_ms == -1) {
         FAIL(call, ZKL_ECONFLICT, "its data is not the number of a slot: used as something else");
     }
     return ZKL_OK;
@@ -129,8 +126,8 @@ static int run_look(struct zkl__call *call)
                    zkl__rc_name(rc));
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
-    AWAIT_CALL(call, check_record(call));
+    AWAIT(call, {.kind = ZKL__OP_GET});
+    AWAIT_CALL(call, take_record(call));
     ignore_future_record(once);
     int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
     *once->slot = (zkl_once_slot){.round_ms = round_ms,
@@ -179,11 +176,11 @@ static int run_last(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
     CALL_BEGIN(call);
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
+    AWAIT(call, {.kind = ZKL__OP_GET});
     if (call->answer.rc == ZKL__RC_NONODE) {
         once->last_ms = INT64_MIN;
     } else {
-        AWAIT_CALL(call, check_record(call));
+        AWAIT_CALL(call, take_record(call));
         if (once->length_ms > 0) {
             ignore_future_record(once);
         }
@@ -240,8 +237,8 @@ static int run_record(struct zkl__call *call)
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
     call->doubt =
         once->lost ? "the lock was lost, and it is unknown whether the slot is recorded: " : NULL;
-    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET});
-    int rc = check_record(call);
+    AWAIT(call, {.kind = ZKL__OP_GET});
+    int rc = take_record(call);
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
         RETURN(call, rc);
     }

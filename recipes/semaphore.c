@@ -30,43 +30,37 @@ struct resize {
     struct zkl__call call; /* first */
     int limit;
     char text[16];   /* the limit, as it is stored */
-    int stored;      /* the limit that was read; 0: the data is none */
     int32_t version; /* of the data that was read before the last write */
     bool unknown;    /* a write at that version was sent, and its reply was lost */
     int64_t pause;   /* the last one */
 };
 
-/* In a step. */
-static void take_limit(struct zkl__call *call, const struct zkl__reply *reply)
-{
-    ((struct resize *)call)->stored =
-        reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
-}
-
 static int run(struct zkl__call *call)
 {
     struct resize *resize = (struct resize *)call;
     const struct zkl__answer *answer = &call->answer;
-    int64_t later = (int64_t)answer->stat.version - resize->version; /* after a read */
+    /* After a read. */
+    int64_t later = (int64_t)answer->stat.version - resize->version;
+    int stored = zkl__limit_parse(answer->data, answer->size); /* 0: the data is none */
     CALL_BEGIN(call);
     snprintf(resize->text, sizeof resize->text, "%d", resize->limit);
     call->doubt = "it may be done, or not: ";
     call->unsent = "";
     for (;;) {
-        AWAIT_REPLY(call, take_limit, {.kind = ZKL__OP_GET});
+        AWAIT(call, {.kind = ZKL__OP_GET});
         if (answer->rc == ZKL__RC_NONODE) {
             FAIL_REPLY(call, ZKL_ENOENT, "there is no semaphore: the path does not exist");
         }
         CHECK_REPLY(call, "the limit of the path cannot be read");
         /* After a write whose reply was lost. */
-        if (resize->unknown && (later > 1 || (later == 1 && resize->stored == resize->limit))) {
+        if (resize->unknown && (later > 1 || (later == 1 && stored == resize->limit))) {
             RETURN(call, ZKL_OK);
         }
-        if (resize->stored == 0) {
+        if (stored == 0) {
             FAIL(call, ZKL_ECONFLICT,
-                 answer->empty ? "nobody has set a limit: the data of the path is empty"
-                               : "the data of the path is no limit: is it a lock with "
-                                 "recovery?");
+                 answer->size == 0 ? "nobody has set a limit: the data of the path is empty"
+                                   : "the data of the path is no limit: is it a lock with "
+                                     "recovery?");
         }
         resize->unknown = resize->unknown && answer->stat.version == resize->version;
         resize->version = answer->stat.version;

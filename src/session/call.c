@@ -321,12 +321,12 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     call->child = sent->child;
     if (one) {
         bool both = reply->part_count == 2;
-        call->answer = (struct zkl__answer){
-            reply->rc,
-            reply->zk_code,
-            reply->stat,
-            reply->size == 0,
-            {both ? reply->parts[0].rc : reply->rc, both ? reply->parts[1].rc : reply->rc}};
+        call->answer = (struct zkl__answer){reply->rc, reply->zk_code, reply->stat, reply->size,
+                                            .parts = {both ? reply->parts[0].rc : reply->rc,
+                                                      both ? reply->parts[1].rc : reply->rc}};
+        if (reply->size > 0 && reply->size <= sizeof call->answer.data) {
+            memcpy(call->answer.data, reply->data, reply->size);
+        }
     }
     bool never = !one && requests->unsent == ZKL_EINVAL; /* no request has room for its path */
     if (reply->rc == ZKL__RC_NOTAPPLIED && !requests->once) {
@@ -545,7 +545,7 @@ int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, con
             FAIL(it, ZKL_ECONFLICT, "the znode there ends with its session");
         }
         /* It may be a container. */
-        if (answer->rc == ZKL__RC_OK && answer->empty && answer->stat.child_count == 0 &&
+        if (answer->rc == ZKL__RC_OK && answer->size == 0 && answer->stat.child_count == 0 &&
             answer->stat.cversion != 0) {
             AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version},
                   {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});

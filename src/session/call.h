@@ -48,12 +48,15 @@
 
 struct zkl__call;
 
+#define ZKL__ANSWER_ROOM 18 /* the digits of the longest number (zkl__decimal_parse) */
+
 /* The server's reply to the last request. */
 struct zkl__answer {
     enum zkl__rc rc;
     int zk_code;
     struct zkl__stat stat;
-    bool empty;            /* no data */
+    size_t size; /* of the data, which is here if there is room for it: */
+    char data[ZKL__ANSWER_ROOM];
     enum zkl__rc parts[2]; /* of a transaction of two; of one request both are rc */
 };
 
