@@ -57,23 +57,31 @@ static void append_entry(char *list, const char *entry, size_t length)
     list[used + length] = '\0';
 }
 
-/* The addresses but for one, each once; an odd number of them (ZOOKEEPER-2466). out: room for all
- * and one more. */
+/* A list of an even number of addresses has the first of them again behind the others
+ * (ZOOKEEPER-2466). */
+static void make_odd(char *list)
+{
+    size_t count = *list != '\0';
+    for (const char *at = list; (at = strchr(at, ',')); at++) {
+        count++;
+    }
+    if (count > 0 && count % 2 == 0) {
+        append_entry(list, list, strcspn(list, ","));
+    }
+}
+
+/* The addresses but for one, each once; an odd number of them. out: room for all and one more. */
 static void remaining(char *out, const char *all, const char *left_out)
 {
-    size_t count = 0;
     *out = '\0';
     for (const char *at = all; *at;) {
         size_t length = strcspn(at, ",");
         if (!has_entry(left_out, at, length) && !has_entry(out, at, length)) {
             append_entry(out, at, length);
-            count++;
         }
         at += length + (at[length] == ',');
     }
-    if (count > 0 && count % 2 == 0) {
-        append_entry(out, out, strcspn(out, ","));
-    }
+    make_odd(out);
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -117,24 +125,32 @@ static int by_text(const void *a, const void *b)
  * found, the list stays as it is: a name server that fails removes no server. */
 static void publish(struct zk_names *names)
 {
-    char all[ZK_LIST_MAX] = "";
+    if (names->found_count == 0) {
+        return;
+    }
     qsort(names->found, names->found_count, ZK_ADDRESS_MAX, by_text);
+    names->list[0] = names->why[0] = '\0';
     for (size_t i = 0; i < names->found_count; i++) {
-        append_entry(all, names->found[i], strlen(names->found[i]));
+        size_t length = strlen(names->found[i]);
+        if (!has_entry(names->list, names->found[i], length)) {
+            append_entry(names->list, names->found[i], length);
+        }
     }
-    if (names->found_count > 0) {
-        remaining(names->list, all, "");
-        names->why[0] = '\0';
-    }
+    make_odd(names->list);
 }
 
 int zkl__zk_names_new(struct zk_names **out, const struct zkl__store_config *config, zkl_error *err)
 {
     const char *servers = config->servers, *tls_host = config->tls_host;
     size_t size = strlen(servers) + 1, host_size = tls_host ? strlen(tls_host) + 1 : 0;
-    struct zk_names *names = calloc(1, sizeof *names + size + host_size);
-    int code = names ? zkl__zk_tls_load(&names->tls, config->tls, err)
-                     : zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
+    struct zk_names *names = malloc(sizeof *names + size + host_size);
+    if (!names) {
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
+    }
+    /* Not its arrays: most of their pages are never used. */
+    memset(names, 0, offsetof(struct zk_names, found));
+    names->list[0] = '\0';
+    int code = zkl__zk_tls_load(&names->tls, config->tls, err);
     if (code != ZKL_OK) {
         free(names);
         return code;
@@ -318,29 +334,32 @@ static int start(struct zkl__store *store, const char *list)
 /* The addresses are for a first handle; or for the one there is, only without a connection: the
  * library closes the socket of its attempt to connect in this thread, without an event. It takes no
  * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
- * attempt closed, in the microseconds of this call and only when servers have moved. */
+ * attempt closed, in the microseconds of this call and only when servers have moved. 0, or errno is
+ * why not. */
+static int give(struct zkl__store *store, const char *list)
+{
+    if (!keep(store, &store->addresses, list)) {
+        return ENOMEM;
+    }
+    if (!store->zh) {
+        return start(store, list);
+    }
+    if (zoo_set_servers(store->zh, list) != ZOK) {
+        return errno;
+    }
+    return keep(store, &store->given, list) ? 0 : ENOMEM;
+}
+
 int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
 {
     struct zk_names *names = store->names;
-    char list[ZK_LIST_MAX];
+    const char *list = names->list;
     pthread_mutex_lock(&names->mutex);
-    memcpy(list, names->list, sizeof list);
-    pthread_mutex_unlock(&names->mutex);
     /* An attempt at a first connection leaves out addresses on purpose. */
-    if (list[0] == '\0' ||
-        (store->zh && strcmp(list, store->ever ? store->given : store->addresses) == 0)) {
-        return ZKL_OK;
-    }
-    int error = 0;
-    if (!keep(store, &store->addresses, list)) {
-        error = ENOMEM;
-    } else if (!store->zh) {
-        error = start(store, list);
-    } else if (zoo_set_servers(store->zh, list) != ZOK) {
-        error = errno;
-    } else if (!keep(store, &store->given, list)) {
-        error = ENOMEM;
-    }
+    bool known = *list == '\0' ||
+                 (store->zh && strcmp(list, store->ever ? store->given : store->addresses) == 0);
+    int error = known ? 0 : give(store, list);
+    pthread_mutex_unlock(&names->mutex);
     switch (error) { /* the next tick tries again */
     case 0:
         return ZKL_OK;
@@ -352,7 +371,8 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
             err, ZKL_ELIMIT, NULL,
             "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     default:
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s", list);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s",
+                            store->addresses);
     }
 }
 
