@@ -310,7 +310,6 @@ static int start_command(const struct order *order)
             _exit(EXIT_FAILED);
         }
         write_in_cage(cage.procs, "0");
-        process_set_lock();
         process_set_grant(order->node, order->token);
         sigprocmask(SIG_SETMASK, &process_mask, NULL);
         reason = execute(supervised.argv);
@@ -472,6 +471,7 @@ static void keeper_main(void)
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
     cage_make();
+    process_set_lock(); /* before the grant, which CMD then waits less for */
     /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
     while (!supervisor.zklock_ended &&
            recv(process_socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
