@@ -347,6 +347,7 @@ int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
     alarms->started = rc == ZKL_OK;
     if (alarms->started) {
         zkl__list_prepend(&loop.alarms, &alarms->link);
+        arm(zkl__timers_next(&alarms->timers));
     }
     return rc;
 }

@@ -270,6 +270,7 @@ static void ring_open(void *arg)
         .sasl = options->sasl,
         .log_level = options->log_level,
         .heap = session->heap,
+        .at_once = !session->alarms.started,
     };
     zkl_error err = {.code = ZKL_OK};
     struct zkl__store *old = session->store, *fresh = NULL;
@@ -283,6 +284,10 @@ static void ring_open(void *arg)
     int rc = session->store_ops->open(&fresh, &config, &store_events, session, &err);
     pthread_mutex_lock(&session->mutex);
     session->opening = false;
+    if (rc == ZKL_EBUSY) { /* on the alarms' thread, which may wait */
+        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+        return;
+    }
     session->status.open_error = err;
     session->status.open_error.code = rc;
     if (rc == ZKL_OK) {
@@ -406,19 +411,17 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     if (rc != ZKL_OK) {
         return zkl__fail_at(err, rc, NULL, "no memory, descriptor or random bytes for a session");
     }
+    pthread_mutex_lock(&session->mutex);
+    ring_open(session); /* here, where it need not wait: the connection is begun sooner */
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
         zkl__fail_at(
             err, rc, NULL,
             "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
     } else {
-        pthread_mutex_lock(&session->mutex);
         rc = zkl__stop_watch(session, err);
-        if (rc == ZKL_OK) {
-            zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
-        }
-        pthread_mutex_unlock(&session->mutex);
     }
+    pthread_mutex_unlock(&session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
         return rc;

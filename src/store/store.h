@@ -69,6 +69,7 @@ struct zkl__store_config {
     const zkl_sasl *sasl;
     zkl_log_level log_level;
     zkl_heap heap;
+    bool at_once; /* open must not wait for a name server or, with TLS, a server's certificate */
 };
 
 struct zkl__store_ops {
@@ -80,8 +81,7 @@ struct zkl__store_ops {
     /* Starts; `connected` follows when a server responds. config, events: copied, and nothing
      * behind their pointers. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list
      * resolves), ZKL_EUNSUPPORTED (TLS, SASL), with words in err. *out is written before the first
-     * event. May wait for a name server.
-     */
+     * event. May wait for a name server, unless at_once: then ZKL_EBUSY, and nothing was opened. */
     int (*open)(struct zkl__store **out, const struct zkl__store_config *config,
                 const struct zkl__store_events *events, void *ctx, zkl_error *err);
     /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT (too many, too

@@ -822,6 +822,9 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     zkl__signal_init(&store->changed);
     zkl__zk_log_open(store);
     code = zkl__zk_names_new(&store->names, config, err);
+    if (code == ZKL_OK && config->at_once && !(store->names->numeric && store->names->checked)) {
+        code = ZKL_EBUSY;
+    }
     if (code == ZKL_OK && (code = zkl__zk_drive_start(store)) != ZKL_OK) {
         zkl__fail_at(err, code, NULL, "%s", zkl_strerror(code));
     }

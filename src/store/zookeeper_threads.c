@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,12 +77,13 @@ static unsigned long inode_of(int fd, bool pipe)
 }
 
 /* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
- * are not to run on them.
+ * are not to run on them. They inherit the thread's name, too.
  *
  * The library's pipe does not block, and both ends are new. What another thread of the program
  * makes meanwhile is hardly such a pipe. */
 zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
 {
+    char name[16];
     int count = 0; /* one more than the highest descriptor */
     zhandle_t *zh = NULL;
     zkl__signals_hold();
@@ -97,10 +99,13 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
         before[fd < count ? fd : count] = true;
     }
     errno = ENOMEM;
+    prctl(PR_GET_NAME, name);
+    prctl(PR_SET_NAME, "zklock");
     if (before) {
         zh = zkl__zk_init(store, list);
     }
     int error = errno;
+    prctl(PR_SET_NAME, name);
     folder = zh ? opendir(DESCRIPTORS) : NULL;
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
         if ((fd >= count || !before[fd]) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&

@@ -35,6 +35,7 @@ static void *run(void *arg)
 {
     struct zkl__alarms *alarms = arg;
     pthread_mutex_lock(alarms->mutex);
+    zkl__alarms_ring(alarms); /* those that were set before there was a thread */
     while (!alarms->stop) {
         int poke_fd = alarms->poke_fd;
         pthread_mutex_unlock(alarms->mutex);

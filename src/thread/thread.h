@@ -110,7 +110,8 @@ struct zkl__alarms {
     struct zkl__link link; /* among those that the loop rings, where there is no thread */
 };
 
-/* Takes zeroed memory. ZKL_OK, ZKL_ELIMIT; stop in either case. */
+/* Takes zeroed memory, but for alarms that are set already. ZKL_OK, ZKL_ELIMIT; stop in either
+ * case. */
 int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
 /* Without the mutex. Nothing rings afterwards. */
 void zkl__alarms_stop(struct zkl__alarms *alarms);
