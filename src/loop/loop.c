@@ -365,6 +365,11 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
     alarms->stop = true;
 }
 
+void zkl__alarms_join(struct zkl__alarms *alarms)
+{
+    (void)alarms;
+}
+
 void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)
 {
     zkl__alarms_stop(alarms);

@@ -95,6 +95,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     pthread_mutex_lock(&session->mutex);
     mark_closed(session);
     pthread_mutex_unlock(&session->mutex);
+    zkl__alarms_join(&session->alarms);
     zkl__callbacks_stop(&session->callbacks);
     if (zkl__session_forked(session)) {
         return ZKL_EFORKED; /* by a callback that was run here */

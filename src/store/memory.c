@@ -857,6 +857,7 @@ static void store_free(struct zkl__store *store)
     zkl_heap heap = store->heap;
     if (space) {
         zkl__alarms_stop(&store->alarms);
+        zkl__alarms_join(&store->alarms);
         lock_registry();
         pthread_mutex_lock(&space->mutex);
         zkl__list_remove(&space->sessions, &store->link);

@@ -73,14 +73,23 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
         zkl__alarms_arm(alarms, 0);
     }
     alarms->stop = true;
-    bool join = alarms->started;
+    bool ringing = alarms->ringing;
     pthread_mutex_unlock(alarms->mutex);
-    if (join) {
+    if (ringing) {
+        zkl__alarms_join(alarms);
+    }
+}
+
+void zkl__alarms_join(struct zkl__alarms *alarms)
+{
+    if (alarms->started) {
         pthread_join(alarms->thread, NULL);
     }
     if (alarms->fd >= 0) {
         close(alarms->fd); /* nobody looks at it any more, see arm */
     }
+    alarms->started = false;
+    alarms->fd = -1;
 }
 
 void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)

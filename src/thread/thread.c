@@ -91,10 +91,12 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
 void zkl__alarms_ring(struct zkl__alarms *alarms)
 {
     struct zkl__alarm *alarm = NULL;
+    alarms->ringing = true;
     while (!alarms->stop &&
            (alarm = (struct zkl__alarm *)zkl__timers_due(&alarms->timers, zkl__clock_now()))) {
         alarm->ring(alarm->owner);
     }
+    alarms->ringing = false;
     zkl__alarms_arm(alarms, zkl__timers_next(&alarms->timers));
 }
 

@@ -100,6 +100,7 @@ struct zkl__alarms {
     pthread_mutex_t *mutex;  /* guards everything here */
     pthread_t thread;
     bool started, stop;
+    bool ringing;             /* the mutex may be free meanwhile */
     int fd;                   /* timerfd */
     int64_t armed;            /* when fd fires; INT64_MAX: not before somebody sets an alarm */
     int poke_fd;              /* eventfd; -1: nobody has asked for it */
@@ -115,6 +116,8 @@ struct zkl__alarms {
 int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
 /* Without the mutex. Nothing rings afterwards. */
 void zkl__alarms_stop(struct zkl__alarms *alarms);
+/* Behind stop, without the mutex: the thread, which was told to end then, has ended. */
+void zkl__alarms_join(struct zkl__alarms *alarms);
 void zkl__alarms_close(struct zkl__alarms *alarms);
 /* The same in a ring, with the mutex, and nobody waits: nothing rings any more behind this one.
  * left: called without the mutex when the memory is not looked at any more, by the thread as its

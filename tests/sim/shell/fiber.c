@@ -306,6 +306,11 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
     }
 }
 
+void zkl__alarms_join(struct zkl__alarms *alarms)
+{
+    (void)alarms;
+}
+
 void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)
 {
     alarms->stop = true;
