@@ -16,8 +16,9 @@
 /* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
 #define WORD_NS (1400 * ZKL__MS)
 #define DESCRIPTORS "/proc/self/fd"
-#define ROUND_MS 60000        /* what poll waits at a time */
-#define PART_NS (5 * ZKL__MS) /* what parting takes when nothing hinders it, and more */
+#define ROUND_MS 60000            /* what poll waits at a time */
+#define BRIEF_NS (1600 * ZKL__MS) /* zookeeper_close when it can send at once, and more */
+#define PART_NS (5 * ZKL__MS)     /* what parting takes when nothing hinders it, and more */
 
 /* --- descriptors ----------------------------------------------------------------------------- *
  *
@@ -257,8 +258,9 @@ static void *part(void *arg)
 
 /* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
  * whatever time we are given: so it does that on a thread of its own, which may go on beyond the
- * deadline. Handles that were given up on the way to the first connection are usually closed long
- * since. */
+ * deadline. When the server has read and answered everything, the goodbye finds room to be sent,
+ * and with time for the rest no thread is needed. Handles that were given up on the way to the
+ * first connection are usually closed long since. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     int64_t least = zkl__clock_now() + PART_NS;
@@ -268,11 +270,14 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
     pthread_mutex_lock(&store->mutex);
     store->parting++;
     /* An ended session has nobody to say goodbye to. */
-    bool apart = store->end == ZKL__END_NONE && store->zh;
+    bool apart = store->end == ZKL__END_NONE && store->zh &&
+                 !(store->all_read && deadline - zkl__clock_now() > BRIEF_NS);
     pthread_mutex_unlock(&store->mutex);
     apart = apart && zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
+        zkl__signals_hold();
         part(store);
+        zkl__signals_allow();
     }
     pthread_mutex_lock(&store->mutex);
     while (store->parting > 0 && zkl__clock_now() < until) {
