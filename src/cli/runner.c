@@ -198,6 +198,9 @@ int contend_await(int begun)
 /* Begins to queue: contend.decided will be true. */
 static int contend_ask(void)
 {
+    if (!policy->held) {
+        job_begin();
+    }
     int64_t left = contend.wait_ms;
     if (left > 0) {
         left -= now_ms() - contend.begun_ms;
@@ -206,16 +209,26 @@ static int contend_ask(void)
     return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &cli_failure);
 }
 
+static bool session_answered;
+
+static void on_session(int code, const zkl_error *error, void *payload)
+{
+    (void)code, (void)payload;
+    session_answered = true;
+    cli_failure = *error;
+}
+
 /* Opens the session. Where the policy has nothing to do when the session is opened, the acquire
  * begins at once: the library sends its create together with the session's first requests, which
- * saves a round trip. */
+ * saves a round trip. Nor does a grant wait for the session's answer: it shows that there is a
+ * chroot, and a lease that is long enough (zkl__core_leased). */
 static int contend_open(void)
 {
+    bool granted = false;
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CLI_CALL_MS;
     int64_t most_ms = brief ? contend.wait_ms : CLI_CALL_MS;
     contend.begun_ms = now_ms();
-    answered = false;
-    int code = cli_connect(most_ms, contend_answered);
+    int code = cli_connect(most_ms, on_session);
     int64_t end_ms = now_ms() + 1 + most_ms;
     if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
         cli_note("%s is inside this process: nobody else is kept out", cli.servers);
@@ -227,13 +240,14 @@ static int contend_open(void)
         /* A session that is closed already: its answer says why. */
         code = complain_unless_ok(result == ZKL_ECLOSED ? ZKL_OK : result);
     }
-    while (code == CLI_GO_ON && !answered && now_ms() < end_ms) {
+    while (code == CLI_GO_ON && !session_answered && !granted && now_ms() < end_ms) {
         code = contend_wait_or_end(end_ms);
+        granted = contend.decided && contend.result == ZKL_OK;
     }
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (!answered) {
+    if (!session_answered && !granted) {
         zkl_session_close(cli_session, 0); /* the answer says why there is no connection */
         cli_session = NULL;
         cli_failure.code = ZKL_ECONNECT;
@@ -402,9 +416,6 @@ static int write_report(int code)
 static int queue_and_run(void)
 {
     runner.granted_ms = runner.ended_ms = 0;
-    if (!policy->held) {
-        job_begin();
-    }
     int code = contend_acquire();
     if (code != CLI_GO_ON) {
         return code;
