@@ -184,6 +184,7 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
     const struct sim_node *n = &s->nodes[node];
     const struct sim_value *value = sim_value_at(s, node, zxid);
     int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
+    unsigned changes = (unsigned)cversion_at(s, n, zxid); /* an int of Java's, which wraps */
     *stat = (struct zkl__stat){.czxid = n->czxid,
                                .mzxid = value->zxid,
                                .pzxid = n->owner < 0 ? sim_tree_changed(s, n->path, zxid, true) : n->czxid,
@@ -191,7 +192,7 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
                                .mtime_ms = value->time / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
                                .version = value->version,
-                               .cversion = (2 * cversion_at(s, n, zxid) - children),
+                               .cversion = (int)(2 * changes - (unsigned)children),
                                .child_count = children,
                                .data_size = value->size};
 }
