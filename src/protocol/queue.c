@@ -343,13 +343,6 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 
 /* --- who follows whom ------------------------------------------------------------------------ */
 
-/* Its node is surely its own: a member of a multi-contender is removed with others, in a
- * transaction of its own time. */
-static bool may_be_followed(const struct zkl__contender *c)
-{
-    return zkl__node_certain(&c->node) && !c->multi;
-}
-
 /* The one that was made before c in this queue; NULL: c is the first. */
 static struct zkl__contender *made_before(const struct zkl__contender *c)
 {
@@ -381,8 +374,9 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
             other = strcmp(own->node.name, name) == 0 ? own : other;
         }
     }
-    if (c->multi || !other || other->peer.queue != c->peer.queue ||
-        strcmp(other->node.name, name) != 0 || !may_be_followed(other)) {
+    /* A member of a multi-contender is removed with others, in a transaction of its own time. */
+    if (c->multi || !other || other->multi || other->peer.queue != c->peer.queue ||
+        strcmp(other->node.name, name) != 0 || !zkl__node_certain(&other->node)) {
         return false;
     }
     follow(c, other);
@@ -416,7 +410,7 @@ bool zkl__peers_spares_list(struct zkl__contender *c)
 const char *zkl__peers_neighbour(struct zkl__contender *c)
 {
     const struct zkl__contender *before = made_before(c);
-    if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
+    if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !zkl__node_certain(&before->node) ||
         zkl__sequence_diff(zkl__name_sequence(c->node.name),
                            zkl__name_sequence(before->node.name)) != 1) {
         return NULL;
