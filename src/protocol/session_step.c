@@ -795,11 +795,6 @@ static void on_suspended(struct zkl__core *core)
     core->state_code = ZKL_ECONNECT;
 }
 
-static void post_close(struct zkl__core *core, int code)
-{
-    post_to_all(core, &(struct zkl__event){.kind = ZKL__EV_CLOSE, .code = code});
-}
-
 /* The session is over: nothing that was made in it is ours any more. */
 static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -819,7 +814,7 @@ static void on_expired(struct zkl__core *core, const struct zkl__event *ev)
     }
     post_to_all(core, ev);
     if (core->ended) {
-        post_close(core, ev->code);
+        post_to_all(core, &(struct zkl__event){.kind = ZKL__EV_CLOSE, .code = ev->code});
     }
     core->state = core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST;
     core->state_code = ev->code;
@@ -879,7 +874,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_CLOSE:
         core->closing = true;
-        post_close(core, ZKL_ECLOSED);
+        post_to_all(core, &(struct zkl__event){.kind = ZKL__EV_CLOSE, .code = ZKL_ECLOSED});
         break;
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
