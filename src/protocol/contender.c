@@ -43,11 +43,6 @@ static const struct {
     [ZKL__ENDED] = {"gone", 0},
 };
 
-const char *zkl__contender_state_name(enum zkl__contender_state state)
-{
-    return states[state].name;
-}
-
 bool zkl__contender_waits(const struct zkl__contender *c)
 {
     return c->started && c->state < ZKL__HELD;
@@ -2454,7 +2449,7 @@ static void on_contender_reply(struct zkl__machine *machine, int role, int64_t s
         return;
     }
     /* Such an answer says that our node was there; that of a check also where we may not read it
-     * (see proof_of). */
+     * (see take_reply). */
     bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
     if ((reply->rc == ZKL__RC_OK && (role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT)) ||
         (check && (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NOAUTH))) {
