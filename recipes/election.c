@@ -557,7 +557,5 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
 
 void zkl_election_observer_free(zkl_election_observer *observer)
 {
-    if (observer) {
-        zkl__object_free(&observer->object, false);
-    }
+    zkl__object_free((struct zkl__object *)observer, false);
 }

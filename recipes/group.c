@@ -93,9 +93,7 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
 
 void zkl_group_observer_free(zkl_group_observer *watcher)
 {
-    if (watcher) {
-        zkl__object_free(&watcher->object, false);
-    }
+    zkl__object_free((struct zkl__object *)watcher, false);
 }
 
 /* === members ================================================================================== */

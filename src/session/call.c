@@ -57,7 +57,7 @@ static int conclude(struct zkl__call *call, int rc)
 static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
-    call->again = INT64_MAX;
+    call->again = call->deadline;
     int rc = call->run(call);
     if (rc != ZKL__PENDING) {
         return conclude(call, rc);
@@ -74,11 +74,6 @@ static int go_on(struct zkl__call *call)
         return ZKL__PENDING;
     }
     return conclude(call, rc);
-}
-
-static int64_t next_time(const struct zkl__call *call)
-{
-    return call->again < call->deadline ? call->again : call->deadline;
 }
 
 static void on_stop(void *owner)
@@ -133,7 +128,7 @@ static void go_on_later(void *owner)
     if (go_on(call) != ZKL__PENDING) {
         finish(call);
     } else if (!call->alarm.timer.set) { /* else something came of the steps just made */
-        zkl__alarms_set(&session->alarms, &call->alarm, next_time(call));
+        zkl__alarms_set(&session->alarms, &call->alarm, call->again);
     }
     zkl__session_arm(session);
 }
@@ -210,7 +205,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         call->blocking = true;
         rc = go_on(call);
         while (rc == ZKL__PENDING) {
-            zkl__session_wait(session, &call->news, next_time(call));
+            zkl__session_wait(session, &call->news, call->again);
             rc = go_on(call);
         }
         zkl__signal_deinit(&call->news);
@@ -421,7 +416,8 @@ static int go_on_sending(struct zkl__call *call)
         return ZKL_OK;
     }
     if (waiting && zkl__core_facts(session->core).connected) {
-        call->again = paused ? requests->pause_to : now + RETRY_NS;
+        int64_t again = paused ? requests->pause_to : now + RETRY_NS;
+        call->again = again < call->deadline ? again : call->deadline;
     }
     call->late = paused || requests->pause > 0
                      ? "the servers asked to try again until the time was up"

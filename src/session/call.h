@@ -88,7 +88,7 @@ struct zkl__requests {
 
 struct zkl__call {
     /* The public function fills in these, and zeroes the rest: */
-    /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
+    /* Returns ZKL__PENDING, or the result with its text in call->err. */
     int (*run)(struct zkl__call *call);
     /* Called before the first run. Returns why the call cannot begin, with its text in call->err.
      * NULL: nothing keeps it from that. */
@@ -105,13 +105,13 @@ struct zkl__call {
     bool (*counts)(const char *name); /* which children are kept of a list; NULL: all */
     /* Filled in here: */
     zkl_session *session;
-    int64_t number;    /* among the calls of the session, from 1 */
-    const char *path;  /* its own; also of an error that names no other */
-    int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    int late_code;     /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
-    const char *late;  /* its text */
-    int64_t again;     /* the time at which run is called again if nothing happens before */
-    zkl_error err[1];  /* where run writes the text of its result */
+    int64_t number;   /* among the calls of the session, from 1 */
+    const char *path; /* its own; also of an error that names no other */
+    int64_t deadline; /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int late_code;    /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
+    const char *late; /* its text */
+    int64_t again;    /* when run is called again if nothing happens before; at most the deadline */
+    zkl_error err[1]; /* where run writes the text of its result */
     const char *doubt; /* begins the text of each error from now on; NULL: nothing does */
     /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
      * no reply. NULL: doubt does. */

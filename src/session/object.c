@@ -114,10 +114,10 @@ int zkl__object_new(struct zkl__object **out, size_t size, const struct zkl__obj
 
 void zkl__object_free(struct zkl__object *object, bool goes_on)
 {
-    zkl_session *session = object->session;
-    if (!zkl__session_enter_if_ours(session)) {
+    if (!object || !zkl__session_enter_if_ours(object->session)) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
+    zkl_session *session = object->session;
     object->freed = true;
     if (!goes_on) {
         object->ops->stop(object);

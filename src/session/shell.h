@@ -193,8 +193,8 @@ struct zkl__object {
  * the rest, and leaves. Errors: as zkl_lock_new. */
 int zkl__object_new(struct zkl__object **out, size_t size, const struct zkl__object_ops *ops,
                     zkl_session *session, const char *path, bool has_callback, zkl_error *err);
-/* Session mutex not held. The user frees the handle: no callback afterwards. Stops its machine,
- * unless goes_on (the recipe then keeps a reference of its own). */
+/* Session mutex not held. The user frees the handle (NULL: nothing): no callback afterwards. Stops
+ * its machine, unless goes_on (the recipe then keeps a reference of its own). */
 void zkl__object_free(struct zkl__object *object, bool goes_on);
 /* Also in a step. */
 void zkl__object_unref(struct zkl__object *object);
