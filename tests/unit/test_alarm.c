@@ -49,6 +49,7 @@ TEST(test_alarms_ring_in_their_order)
     zkl__alarms_stop(&alarms);
     set(&b, 0); /* nobody is there any more */
     CU_ASSERT_EQUAL(mailbox_count(&early), 2);
+    zkl__alarms_join(&alarms);
 }
 
 static void *raise_later(void *arg)
