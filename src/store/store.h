@@ -69,7 +69,7 @@ struct zkl__store_config {
     const zkl_sasl *sasl;
     zkl_log_level log_level;
     zkl_heap heap;
-    bool at_once; /* open must not wait for a name server or, with TLS, a server's certificate */
+    bool at_once; /* open must not wait, as for a name server or a server's certificate */
 };
 
 struct zkl__store_ops {

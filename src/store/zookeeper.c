@@ -803,6 +803,10 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     if (code != ZKL_OK) {
         return code;
     }
+    /* A server shows its certificate when it likes, and who begins with SASL may ask others. */
+    if (config->at_once && (config->tls || config->sasl)) {
+        return ZKL_EBUSY;
+    }
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
     if (!store) {
         return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
@@ -822,7 +826,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     zkl__signal_init(&store->changed);
     zkl__zk_log_open(store);
     code = zkl__zk_names_new(&store->names, config, err);
-    if (code == ZKL_OK && config->at_once && !(store->names->numeric && store->names->checked)) {
+    if (code == ZKL_OK && config->at_once && !store->names->numeric) {
         code = ZKL_EBUSY;
     }
     if (code == ZKL_OK && (code = zkl__zk_drive_start(store)) != ZKL_OK) {

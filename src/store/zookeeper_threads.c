@@ -259,8 +259,9 @@ static void *part(void *arg)
 /* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
  * whatever time we are given: so it does that on a thread of its own, which may go on beyond the
  * deadline. When the server has read and answered everything, the goodbye finds room to be sent,
- * and with time for the rest no thread is needed. Handles that were given up on the way to the
- * first connection are usually closed long since. */
+ * and with time for the rest no thread is needed; but without a connection the library's I/O
+ * thread, which it waits for, may be in the handshake of TLS with another server. Handles that were
+ * given up on the way to the first connection are usually closed long since. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     int64_t least = zkl__clock_now() + PART_NS;
@@ -271,7 +272,7 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
     store->parting++;
     /* An ended session has nobody to say goodbye to. */
     bool apart = store->end == ZKL__END_NONE && store->zh &&
-                 !(store->all_read && deadline - zkl__clock_now() > BRIEF_NS);
+                 !(store->linked && store->all_read && deadline - zkl__clock_now() > BRIEF_NS);
     pthread_mutex_unlock(&store->mutex);
     apart = apart && zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
