@@ -708,6 +708,12 @@ static bool stands_before(const char *a, const char *b)
     return diff < 0 || (diff == 0 && strcmp(a, b) < 0); /* a forged one may have its number */
 }
 
+static int compare_order(const void *one, const void *other)
+{
+    const struct zkl__child *const *a = one, *const *b = other;
+    return stands_before((*b)->name, (*a)->name) - stands_before((*a)->name, (*b)->name);
+}
+
 /* True: one of the children may be. */
 static bool find_first(struct zkl__observer *o)
 {
@@ -725,11 +731,29 @@ static bool find_first(struct zkl__observer *o)
 /* --- what the replies mean ------------------------------------------------------------------- */
 
 /* The next one of the list is first then: a candidate that came after the list stands behind each
- * that the server had numbered before. */
+ * that the server had numbered before. Behind one that is no candidate may be thousands, so the
+ * list is sorted once. */
 static void skip_first(struct zkl__observer *o)
 {
+    size_t count = o->children->count;
     o->first->verdict = ZKL__CHILD_PERSISTENT;
-    if (find_first(o)) {
+    if (!o->order) {
+        o->order = zkl__alloc(&o->watcher.core->config.heap, count * sizeof *o->order);
+        if (!o->order) {
+            retry_later(&o->watcher);
+            return;
+        }
+        for (size_t i = 0; i < count; i++) {
+            o->order[i] = &o->children->all[i];
+        }
+        zkl__sort(o->order, count, sizeof *o->order, compare_order);
+        o->next = 0;
+    }
+    while (o->next < count && o->order[o->next]->verdict == ZKL__CHILD_PERSISTENT) {
+        o->next++;
+    }
+    if (o->next < count) {
+        o->first = o->order[o->next];
         move(&o->watcher, ZKL__OBSERVER_READS, "no session owns it: the next is read");
     } else {
         move(&o->watcher, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
@@ -744,6 +768,10 @@ static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__re
     bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
     bool lists = !of_first && watcher->state != ZKL__OBSERVER_MISSING;
     const struct zkl__leader nobody = {.node = NULL};
+    if (lists) {
+        zkl__free(&watcher->core->config.heap, o->order);
+        o->order = NULL;
+    }
     /* NOAUTH to a read shows that the znode exists; to a list it shows nothing. */
     if ((!done && !missing && !(of_first && reply->rc == ZKL__RC_NOAUTH)) ||
         (lists &&
@@ -839,7 +867,9 @@ void zkl__observer_end(struct zkl__observer *o)
 {
     if (o->watcher.core) {
         zkl__free(&o->watcher.core->config.heap, o->children);
+        zkl__free(&o->watcher.core->config.heap, o->order);
         o->children = NULL;
+        o->order = NULL;
         watcher_end(&o->watcher);
     }
 }

@@ -211,6 +211,9 @@ struct zkl__observer {
     struct zkl__children *children; /* of the last list; PERSISTENT: it is no candidate. EPHEMERAL:
                                        it is, and may not be read */
     struct zkl__child *first;       /* of these, the first candidate */
+    struct zkl__child **order;      /* all of these, in the order of their numbers; NULL: none of
+                                       them was skipped */
+    size_t next;                    /* of order: those before it were skipped */
     struct zkl__stat stat;          /* of it, while it may not be read */
 };
 
