@@ -412,7 +412,13 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
         return zkl__fail_at(err, rc, NULL, "no memory, descriptor or random bytes for a session");
     }
     pthread_mutex_lock(&session->mutex);
-    ring_open(session); /* here, where it need not wait: the connection is begun sooner */
+    if (session->process == 1) {
+        ring_open(session); /* here, where it need not wait: the connection is begun sooner */
+    } else {
+        /* In a child of fork a lock of the C library's may be taken for ever, as getaddrinfo's is
+         * by a thread that resolved a name in the parent: that is not to stop who opens. */
+        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+    }
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
         zkl__fail_at(
