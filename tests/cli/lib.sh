@@ -92,17 +92,16 @@ now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 moment() { read -rt "${1:-0.01}" <>"$work/never" || :; }
 
 # await WHAT CMD...: until CMD succeeds, a minute at most, or $patience_ms: less than a session's timeout, for what its end would bring as well.
-# It asks ever less often: what tests ask is mostly the command itself, and took half of the processor.
+# What tests ask is mostly the command itself: asked each 10 ms, it took half of the processor.
 await() {
-    local what=$1 deadline=$(($(now_ms) + ${patience_ms:-60000})) pause=1
+    local what=$1 deadline=$(($(now_ms) + ${patience_ms:-60000}))
     shift
     until "$@" 2>/dev/null; do
         if [ "$(now_ms)" -gt "$deadline" ]; then
             bad "waited for: $what"
             return 1
         fi
-        moment "0.0$pause"
-        pause=$((pause < 9 ? pause + 1 : 9))
+        moment 0.06
     done
     ok
 }
