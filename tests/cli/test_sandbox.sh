@@ -56,9 +56,15 @@ for delay in 0 1 3 8 21; do
 done 2>/dev/null
 
 # Its parent dies.
-bash -c 'zklock sandbox >"$1" & until [ -s "$1" ]; do sleep 0.02; done; kill -KILL $$' - "$work/orphan" 2>/dev/null
+bash -c 'zklock sandbox >"$1" & wait' - "$work/orphan" &
+pid=$!
+await "a sandbox whose parent lives" lines "$work/orphan" 1
+ended_by KILL "its parent" 137
 await "a parent's death to leave nothing" nothing_left
-bash -c "zklock sandbox -- bash -c 'echo \$\$ >$work/command; while :; do sleep 1; done' & until [ -s $work/command ]; do sleep 0.02; done; kill -KILL \$\$" 2>/dev/null
+bash -c "zklock sandbox -- bash -c 'echo \$\$ >$work/command; while :; do sleep 1; done' & wait" &
+pid=$!
+await "CMD of a sandbox whose parent lives" lines "$work/command" 1
+ended_by KILL "its parent" 137
 await "a parent's death to leave nothing of CMD's sandbox" nothing_left
 await "CMD to die" gone "$(cat "$work/command")"
 
