@@ -43,6 +43,11 @@ static const struct {
     [ZKL__ENDED] = {"gone", 0},
 };
 
+const char *zkl__contender_state_name(enum zkl__contender_state state)
+{
+    return states[state].name;
+}
+
 bool zkl__contender_waits(const struct zkl__contender *c)
 {
     return c->started && c->state < ZKL__HELD;

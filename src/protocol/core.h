@@ -63,6 +63,7 @@ enum zkl__contender_state {
     ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
     ZKL__ENDED,
 };
+const char *zkl__contender_state_name(enum zkl__contender_state state); /* for tests */
 
 enum zkl__outcome_kind {
     ZKL__GRANTED,

@@ -320,9 +320,7 @@ void script_hold(struct script_owner *owner)
 
 const char *script_state(const struct script_owner *owner)
 {
-    static const char *const names[] = {"new",  "creating", "making",    "listing",  "watching", "proving",
-                                        "held", "lost",     "lingering", "removing", "gone"};
-    return owner->contender ? names[owner->contender->state] : "told";
+    return owner->contender ? zkl__contender_state_name(owner->contender->state) : "told";
 }
 
 void script_expect(const char *file, int line, const char *is, const char *should)
