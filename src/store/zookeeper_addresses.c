@@ -336,11 +336,9 @@ static int start(struct zkl__store *store, const char *list)
  * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
  * attempt closed, in the microseconds of this call and only when servers have moved. 0, or errno is
  * why not. */
-static int give(struct zkl__store *store, const char *list)
+static int give(struct zkl__store *store)
 {
-    if (!keep(store, &store->addresses, list)) {
-        return ENOMEM;
-    }
+    const char *list = store->addresses;
     if (!store->zh) {
         return start(store, list);
     }
@@ -358,8 +356,9 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
     /* An attempt at a first connection leaves out addresses on purpose. */
     bool known = *list == '\0' ||
                  (store->zh && strcmp(list, store->ever ? store->given : store->addresses) == 0);
-    int error = known ? 0 : give(store, list);
+    bool kept = !known && keep(store, &store->addresses, list);
     pthread_mutex_unlock(&names->mutex);
+    int error = known ? 0 : kept ? give(store) : ENOMEM;
     switch (error) { /* the next tick tries again */
     case 0:
         return ZKL_OK;
