@@ -209,6 +209,7 @@ static int contend_ask(void)
     return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &cli_failure);
 }
 
+/* Not contend_answered's: after a grant it may come while another call's answer is awaited. */
 static bool session_answered;
 
 static void on_session(int code, const zkl_error *error, void *payload)

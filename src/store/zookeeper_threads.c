@@ -17,7 +17,7 @@
 #define WORD_NS (1400 * ZKL__MS)
 #define DESCRIPTORS "/proc/self/fd"
 #define ROUND_MS 60000            /* what poll waits at a time */
-#define BRIEF_NS (1600 * ZKL__MS) /* zookeeper_close when it can send at once, and more */
+#define BRIEF_NS (1600 * ZKL__MS) /* zookeeper_close takes less when it can send */
 #define PART_NS (5 * ZKL__MS)     /* what parting takes when nothing hinders it, and more */
 
 /* --- descriptors ----------------------------------------------------------------------------- *

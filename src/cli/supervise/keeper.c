@@ -471,7 +471,7 @@ static void keeper_main(void)
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
     cage_make();
-    process_set_lock(); /* before the grant, which CMD then waits less for */
+    process_set_lock(); /* before the grant, so that CMD starts sooner after it */
     /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
     while (!supervisor.zklock_ended &&
            recv(process_socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
