@@ -98,6 +98,7 @@ TEST(test_watches_of_one_hash)
     ASSERT_OK(zkl__watch_add(&core, &two, false)); /* from before it, and then it is removed itself */
     zkl__watch_forget(&core, &two);
     zkl__watch_forget(&core, &one);
+    CU_ASSERT_PTR_NULL(zkl__map_find(&core.watches, one.entry.path));
     ASSERT_OK(zkl__watch_add(&core, &two, false));
     CU_ASSERT_PTR_NULL(two.entry.next);
     zkl__map_deinit(&core.watches);
