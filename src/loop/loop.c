@@ -20,6 +20,7 @@ static struct {
     uint64_t round; /* of visits */
     bool inside;    /* sources go on, or alarms ring: nothing that waits may be called */
     struct zkl__list sources, alarms, visitors;
+    struct zkl__link *next_alarms; /* which ring next, while alarms ring */
 } loop;
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -52,6 +53,7 @@ static void forget_the_parent(void)
         loop.members = 0;
         loop.inside = false;
         loop.sources = loop.alarms = loop.visitors = (struct zkl__list){.first = NULL};
+        loop.next_alarms = NULL;
     }
 }
 
@@ -213,8 +215,10 @@ static void go_on(int timeout_ms)
     }
     loop.inside = false;
     if (fired) {
-        /* Rings drop the mutex, and add and remove sources, but wait for nothing. */
-        ZKL__EACH_LEAVING (struct zkl__alarms, alarms, &loop.alarms, link) {
+        /* Rings drop the mutex, and add and remove sources and alarms, but wait for nothing. */
+        for (loop.next_alarms = loop.alarms.first; loop.next_alarms;) {
+            struct zkl__alarms *alarms = ZKL__OWNER(loop.next_alarms, struct zkl__alarms, link);
+            loop.next_alarms = loop.next_alarms->next;
             pthread_mutex_lock(alarms->mutex);
             zkl__alarms_ring(alarms);
             pthread_mutex_unlock(alarms->mutex);
@@ -358,6 +362,9 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
         zkl__source_remove(&alarms->poke);
     }
     if (alarms->started) {
+        if (loop.next_alarms == &alarms->link) {
+            loop.next_alarms = alarms->link.next;
+        }
         zkl__list_remove(&loop.alarms, &alarms->link);
         part();
     }
