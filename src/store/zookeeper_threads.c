@@ -226,7 +226,10 @@ static bool close_and_confirm(struct zkl__store *store)
         }
     }
     pthread_mutex_unlock(&store->mutex);
+    /* A signal would end what it waits for: its goodbye is not sent then. */
+    zkl__signals_hold();
     zookeeper_close(store->zh);
+    zkl__signals_allow();
     bool heard = zkl__clock_now() - began < WORD_NS, silent = false;
     for (int i = 0; i < sockets.count; i++) {
         bool closed = inode_of(sockets.each[i].fd, false) != sockets.each[i].inode;
@@ -259,9 +262,10 @@ static void *part(void *arg)
 /* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
  * whatever time we are given: so it does that on a thread of its own, which may go on beyond the
  * deadline. When the server has read and answered everything, the goodbye finds room to be sent,
- * and with time for the rest no thread is needed; but without a connection the library's I/O
- * thread, which it waits for, may be in the handshake of TLS with another server. Handles that were
- * given up on the way to the first connection are usually closed long since. */
+ * and with time for the rest no thread is needed. But when the connection has just been lost, the
+ * library's I/O thread, which it waits for, may be in a handshake of TLS or SASL with another
+ * server. Handles that were given up on the way to the first connection are usually closed long
+ * since. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     int64_t least = zkl__clock_now() + PART_NS;
@@ -271,14 +275,13 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
     pthread_mutex_lock(&store->mutex);
     store->parting++;
     /* An ended session has nobody to say goodbye to. */
-    bool apart = store->end == ZKL__END_NONE && store->zh &&
-                 !(store->linked && store->all_read && deadline - zkl__clock_now() > BRIEF_NS);
+    bool brief = store->linked && store->all_read && !store->config.tls && !store->config.sasl &&
+                 deadline - zkl__clock_now() > BRIEF_NS;
+    bool apart = store->end == ZKL__END_NONE && store->zh && !brief;
     pthread_mutex_unlock(&store->mutex);
     apart = apart && zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
-        zkl__signals_hold();
         part(store);
-        zkl__signals_allow();
     }
     pthread_mutex_lock(&store->mutex);
     while (store->parting > 0 && zkl__clock_now() < until) {

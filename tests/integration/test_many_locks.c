@@ -40,7 +40,7 @@ static void slow_down(struct slow *slow)
 {
     *slow = (struct slow){0};
     atomic_init(&slow->stop, false);
-    CU_ASSERT_FATAL(pthread_create(&slow->thread, NULL, run_slow, slow) == 0);
+    pthread_create(&slow->thread, NULL, run_slow, slow);
 }
 
 static void speed_up(struct slow *slow)

@@ -135,7 +135,7 @@ static void begin_measuring(void)
     control.cost.ran = control.cost.slept = control.cost.calls = 0;
     control.over = false;
     run_delay = run_delay_open();
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&control.thread, NULL, use_mutex, NULL), 0);
+    pthread_create(&control.thread, NULL, use_mutex, NULL);
 }
 
 static bool end_measuring(void)
