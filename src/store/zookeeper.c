@@ -36,6 +36,8 @@
  *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test:
  *    test_nothing_is_inherited.
  *  - Its signal mask is the caller's (zkl__signals_hold). Test: test_signals.
+ *  - It aborts the program when a thread cannot be started. Two are started before, and ended
+ *    (has_threads). Test: unit_limits.
  * Operations
  *  - Its blocking calls have no time limit, and its read-only mode makes up responses. Neither is
  *    used. Test: test_never_blocks.c.

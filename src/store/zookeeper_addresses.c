@@ -369,6 +369,9 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
         return zkl__fail_at(
             err, ZKL_ELIMIT, NULL,
             "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    case EAGAIN:
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL,
+                            "no thread is left for a connection: raise the limit (ulimit -u)");
     default:
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s",
                             store->addresses);

@@ -77,6 +77,31 @@ static unsigned long inode_of(int fd, bool pipe)
     return inode;
 }
 
+static void *pass(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* The library ends the program when one of its two threads cannot be started (start_threads), so
+ * two are started before, and ended. */
+static bool has_threads(void)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[2];
+    int count = 0;
+    pthread_mutex_lock(&gate);
+    while (count < 2 && zkl__thread_start(&threads[count], pass, &gate) == ZKL_OK) {
+        count++;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return count == 2;
+}
+
 /* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
  * are not to run on them. They inherit the thread's name, too.
  *
@@ -87,6 +112,10 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
     char name[16];
     int count = 0; /* one more than the highest descriptor */
     zhandle_t *zh = NULL;
+    if (!has_threads()) {
+        errno = EAGAIN;
+        return NULL;
+    }
     zkl__signals_hold();
     pthread_once(&forks, watch_forks);
     pthread_mutex_lock(&opening);
