@@ -56,6 +56,8 @@ void zkl__session_poke_close(zkl_session *session)
 
 /* --- the threads and the store end ------------------------------------------------------------ */
 
+#define OPENING_NS (500 * ZKL__MS) /* more than an open takes that waits for nobody */
+
 /* Until the deadline, as a timeout. */
 static int64_t time_left_ms(int64_t deadline)
 {
@@ -82,8 +84,33 @@ static void mark_closed(zkl_session *session)
     zkl__session_wake(session);
 }
 
+static void drop(void *session)
+{
+    zkl__session_drop(session);
+}
+
+/* Who opens a store may wait for a name server, or in a child of fork for ever, for a lock of the C
+ * library's that a thread of the parent had. True: it is left behind, with the session's memory. */
+static bool leave_opener(zkl_session *session, int64_t deadline)
+{
+    int64_t least = zkl__clock_now() + OPENING_NS;
+    deadline = deadline > least ? deadline : least;
+    pthread_mutex_lock(&session->mutex);
+    while (session->opening && zkl__clock_now() < deadline) {
+        zkl__signal_wait(&session->status.changed, &session->mutex, deadline);
+    }
+    bool left = session->opening;
+    if (left) {
+        zkl__session_retain(session);
+        zkl__alarms_retire(&session->alarms, drop, session);
+    }
+    pthread_mutex_unlock(&session->mutex);
+    return left;
+}
+
 int zkl__session_stop(zkl_session *session, int64_t deadline)
 {
+    bool left_behind = session->opening && leave_opener(session, deadline);
     zkl__alarms_stop(&session->alarms);
     int64_t left = time_left_ms(deadline);
     struct zkl__closing *closing = &session->closing;
@@ -91,7 +118,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     take_store(session);
     pthread_mutex_unlock(&session->mutex);
     int rc = closing->store ? session->store_ops->close(closing->store, left, NULL) : ZKL_OK;
-    rc = closing->nothing_left ? ZKL_OK : rc;
+    rc = left_behind ? ZKL_ETIMEOUT : closing->nothing_left ? ZKL_OK : rc;
     pthread_mutex_lock(&session->mutex);
     mark_closed(session);
     pthread_mutex_unlock(&session->mutex);
@@ -142,11 +169,6 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
 }
 
 /* --- asynchronous ---------------------------------------------------------------------------- */
-
-static void drop(void *session)
-{
-    zkl__session_drop(session);
-}
 
 /* Session mutex not held. The thread that runs callbacks keeps the memory until this returns. */
 static void run_done(void *owner)

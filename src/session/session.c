@@ -51,8 +51,10 @@ static void step(zkl_session *session, struct zkl__event event)
         }
         zkl__signal_wait(&session->status.changed, &session->mutex, INT64_MAX);
     }
-    zkl__session_event(session, event);
-    zkl__session_arm(session);
+    if (!session->status.closed) {
+        zkl__session_event(session, event);
+        zkl__session_arm(session);
+    }
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -284,6 +286,13 @@ static void ring_open(void *arg)
     int rc = session->store_ops->open(&fresh, &config, &store_events, session, &err);
     pthread_mutex_lock(&session->mutex);
     session->opening = false;
+    zkl__signal_raise(&session->status.changed);
+    if (rc == ZKL_OK && session->alarms.stop) { /* nobody waits for it any more */
+        pthread_mutex_unlock(&session->mutex);
+        session->store_ops->close(fresh, 0, NULL);
+        pthread_mutex_lock(&session->mutex);
+        return;
+    }
     if (rc == ZKL_EBUSY) { /* on the alarms' thread, which may wait */
         zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
         return;
@@ -300,7 +309,6 @@ static void ring_open(void *arg)
         snprintf(text, sizeof text, "no connection begun: %s", err.text);
         zkl__session_log(session, ZKL_LOG_WARN, "session", NULL, 0, text);
     }
-    zkl__signal_raise(&session->status.changed);
     zkl__session_wake(session);
     zkl__calls_poke(session, NULL);
 }

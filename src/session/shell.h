@@ -263,7 +263,7 @@ struct zkl_session {
     struct zkl__closing closing;
 
     struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */
-    bool opening;             /* events of a new store wait until it is in its place */
+    atomic_bool opening;      /* events of a new store wait until it is in its place */
 
     struct zkl__callback notice;
     zkl_connection_state notices[ZKL__NOTICES];

@@ -32,21 +32,16 @@
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
-static void hold_opening(void)
+/* In a child of fork no thread would unlock it, and it guards nothing that is in memory. A fork
+ * does not wait for it: who has it may ask a name server, as SASL does for this machine's name. */
+static void forget_opening(void)
 {
-    pthread_mutex_lock(&opening);
+    pthread_mutex_init(&opening, NULL);
 }
 
-static void allow_opening(void)
-{
-    pthread_mutex_unlock(&opening);
-}
-
-/* In a child of fork no thread would unlock it. Only when it is first wanted: an allocator that
- * takes locks at a fork, too, has registered before, so it takes them after this one. */
 static void watch_forks(void)
 {
-    pthread_atfork(hold_opening, allow_opening, allow_opening);
+    pthread_atfork(NULL, NULL, forget_opening);
 }
 
 /* For each open descriptor of the process, of a folder of them; -1 at the end, where the folder is

@@ -98,8 +98,9 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
     alarms->started = false;
     alarms->left = left;
     alarms->owner = owner;
-    pthread_detach(pthread_self());
+    pthread_detach(alarms->thread);
     close(alarms->fd); /* nobody looks at it any more, see arm */
+    alarms->fd = -1;
 }
 
 int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked)

@@ -119,7 +119,7 @@ void zkl__alarms_stop(struct zkl__alarms *alarms);
 /* Behind stop, without the mutex: the thread, which was told to end then, has ended. */
 void zkl__alarms_join(struct zkl__alarms *alarms);
 void zkl__alarms_close(struct zkl__alarms *alarms);
-/* The same in a ring, with the mutex, and nobody waits: nothing rings any more behind this one.
+/* The same during a ring, with the mutex, and nobody waits: nothing rings any more behind this one.
  * left: called without the mutex when the memory is not looked at any more, by the thread as its
  * last act; where there is none, at once. */
 void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner);
