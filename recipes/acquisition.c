@@ -126,7 +126,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__campaign_wake(lock);
-    zkl__calls_poke(lock->session, &lock->object);
+    zkl__calls_poke(&lock->object);
     if (acquisition->completion) {
         zkl__callbacks_post(&lock->session->callbacks, &acquisition->completion->callback);
     }
@@ -202,7 +202,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__RELEASED:
         acquisition->machine = NULL;
-        zkl__calls_poke(lock->session, &lock->object);
+        zkl__calls_poke(&lock->object);
         break;
     }
 }

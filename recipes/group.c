@@ -124,7 +124,7 @@ static zkl_state group_state(const struct zkl_group *group)
 static void on_membership_changed(void *owner)
 {
     struct zkl_group *group = owner;
-    zkl__calls_poke(group->object.session, &group->object);
+    zkl__calls_poke(&group->object);
     if (group->state_fn) {
         zkl__object_post(&group->object);
     }
@@ -159,7 +159,7 @@ static void stop_membership(struct zkl__object *object)
 {
     struct zkl_group *group = (struct zkl_group *)object;
     zkl__membership_end(&group->m);
-    zkl__calls_poke(group->object.session, &group->object);
+    zkl__calls_poke(&group->object);
     on_left(group);
 }
 
@@ -243,7 +243,7 @@ static void begin_leaving(struct zkl_group *group)
     zkl__membership_leave(&group->m);
     group->reported = ZKL_STATE_IDLE;
     group->departures++;
-    zkl__calls_poke(group->object.session, &group->object);
+    zkl__calls_poke(&group->object);
     zkl__object_wake(&group->object, &group->m.watcher);
 }
 

@@ -264,7 +264,7 @@ int zkl_lock_cancel(zkl_lock *lock)
     } else if (!lock->acquisition) { /* a campaign may be between two acquires */
         ends = zkl__campaign_end(lock, ZKL_ECANCELED, "cancelled") || ends;
     }
-    ends = zkl__calls_end(session, &lock->object, ZKL_ECANCELED, false) > 0 || ends;
+    ends = zkl__calls_end(&lock->object, false) || ends;
     zkl__session_leave(session);
     return ends ? ZKL_OK : ZKL_ENOTWAITING;
 }

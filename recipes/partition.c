@@ -448,7 +448,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
     bool last = outermost && partition->object.freed;
     if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
-        zkl__calls_poke(partition->object.session, &partition->object);
+        zkl__calls_poke(&partition->object);
     }
     leave(partition);
     if (last) {
@@ -683,7 +683,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
         } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
-            zkl__calls_poke(partition->object.session, &partition->object);
+            zkl__calls_poke(&partition->object);
             zkl__object_post(&partition->object);
         }
         leave(partition);

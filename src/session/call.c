@@ -8,6 +8,7 @@
 #define RETRY_NS (100 * ZKL__MS) /* for what was refused here though connected, by a limit */
 #define PAUSE_LEAST (20 * ZKL__MS)
 #define PAUSE_MOST (2000 * ZKL__MS)
+#define CLOSED "the session was closed meanwhile"
 
 static bool end_requests(struct zkl__call *call);
 
@@ -53,27 +54,27 @@ static int conclude(struct zkl__call *call, int rc)
                      before ? before : "", why.text);
 }
 
-/* ZKL__PENDING, or its result with words in call->err. */
+/* ZKL__PENDING, or what it comes to, with words in call->err. */
 static int go_on(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
     call->again = call->deadline;
     int rc = call->run(call);
     if (rc != ZKL__PENDING) {
-        return conclude(call, rc);
+        return rc;
     }
     if (status->closing || status->state == ZKL_SESSION_CLOSED) {
-        rc = zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session was closed meanwhile");
-    } else if (call->ended) {
-        rc = zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "%s", call->ended);
-    } else if (zkl__clock_now() >= call->deadline) {
-        rc = zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
-                          NULL, "%s",
-                          call->late ? call->late : "no response from the servers in time");
-    } else {
-        return ZKL__PENDING;
+        return zkl__fail_at(call->err, ZKL_ECLOSED, NULL, CLOSED);
     }
-    return conclude(call, rc);
+    if (call->ended) {
+        return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "%s", call->ended);
+    }
+    if (zkl__clock_now() >= call->deadline) {
+        return zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
+                            NULL, "%s",
+                            call->late ? call->late : "no response from the servers in time");
+    }
+    return ZKL__PENDING;
 }
 
 static void on_stop(void *owner)
@@ -83,38 +84,21 @@ static void on_stop(void *owner)
     call_poke(call);
 }
 
-/* --- the calls of a session, and of an object ------------------------------------------------ */
-
 static void unlink_call(struct zkl__call *call)
 {
-    zkl__list_remove(&call->session->calls, &call->links[0]);
+    zkl__list_remove(&call->session->calls, &call->in_session);
     if (call->owner) {
-        zkl__list_remove(&call->owner->calls, &call->links[1]);
+        zkl__list_remove(&call->owner->calls, &call->in_owner);
         zkl__object_unref(call->owner);
     }
 }
 
-static struct zkl__call *call_of(struct zkl__link *link, const struct zkl__object *owner)
-{
-    return link ? ZKL__OWNER(owner ? link - 1 : link, struct zkl__call, links) : NULL;
-}
-
-/* Of this owner; NULL: of the session. */
-static struct zkl__call *first_of(const zkl_session *session, const struct zkl__object *owner)
-{
-    return call_of(owner ? owner->calls.first : session->calls.first, owner);
-}
-
-static struct zkl__call *next_of(const struct zkl__call *call, const struct zkl__object *owner)
-{
-    return call_of(call->links[owner ? 1 : 0].next, owner);
-}
-
 /* --- asynchronous ---------------------------------------------------------------------------- */
 
-/* Its result is in call->err. */
-static void finish(struct zkl__call *call)
+/* Its result is in call->err then. */
+static void finish(struct zkl__call *call, int rc)
 {
+    conclude(call, rc);
     call->over = true;
     zkl__alarms_set(&call->session->alarms, &call->alarm, INT64_MAX);
     zkl__callbacks_post(&call->session->callbacks, &call->callback);
@@ -125,8 +109,9 @@ static void go_on_later(void *owner)
 {
     struct zkl__call *call = owner;
     zkl_session *session = call->session;
-    if (go_on(call) != ZKL__PENDING) {
-        finish(call);
+    int rc = go_on(call);
+    if (rc != ZKL__PENDING) {
+        finish(call, rc);
     } else if (!call->alarm.timer.set) { /* else something came of the steps just made */
         zkl__alarms_set(&session->alarms, &call->alarm, call->again);
     }
@@ -173,10 +158,10 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->path = path;
     call->call = call;
     call->deadline = zkl__session_deadline(timeout_ms);
-    zkl__list_append(&session->calls, &call->links[0]);
+    zkl__list_append(&session->calls, &call->in_session);
     if (call->owner) {
         call->owner->refs++;
-        zkl__list_append(&call->owner->calls, &call->links[1]);
+        zkl__list_append(&call->owner->calls, &call->in_owner);
     }
     int rc = call->begin ? call->begin(call) : ZKL_OK;
     if (rc == ZKL_OK && !waits) {
@@ -203,11 +188,10 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     if (rc == ZKL_OK) {
         zkl__signal_init(&call->news);
         call->blocking = true;
-        rc = go_on(call);
-        while (rc == ZKL__PENDING) {
+        while ((rc = go_on(call)) == ZKL__PENDING) {
             zkl__session_wait(session, &call->news, call->again);
-            rc = go_on(call);
         }
+        rc = conclude(call, rc);
         zkl__signal_deinit(&call->news);
     } else {
         clean_up(call);
@@ -239,29 +223,45 @@ int zkl__call_go(void *given, size_t size, zkl_session *session, const char *pat
 
 /* --- from outside ---------------------------------------------------------------------------- */
 
-void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner)
+void zkl__session_wake(zkl_session *session)
 {
-    for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
-        call_poke(at);
+    ZKL__EACH (struct zkl__sleeper, sleeper, &session->sleepers, link) {
+        zkl__signal_raise(sleeper->signal);
+    }
+    ZKL__EACH (struct zkl__call, call, &session->calls, in_session) {
+        call_poke(call);
     }
 }
 
-int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all)
+void zkl__calls_poke(const struct zkl__object *owner)
 {
-    int count = 0;
-    for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
-        if (!at->over && !at->blocking && (all || !at->finishes)) {
-            conclude(at, zkl__fail_at(at->err, code, NULL,
-                                      code == ZKL_ECLOSED ? "the session was closed meanwhile"
-                                                          : "cancelled"));
-            finish(at);
-            count++;
-        } else if (at->blocking && all && owner) { /* its caller's thread ends it */
-            at->ended = "cancelled";
-            call_poke(at);
+    ZKL__EACH (struct zkl__call, call, &owner->calls, in_owner) {
+        call_poke(call);
+    }
+}
+
+bool zkl__calls_end(const struct zkl__object *owner, bool all)
+{
+    bool any = false;
+    ZKL__EACH (struct zkl__call, call, &owner->calls, in_owner) {
+        if (!call->over && !call->blocking && (all || !call->finishes)) {
+            finish(call, zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "cancelled"));
+            any = true;
+        } else if (call->blocking && all) { /* its caller's thread ends it */
+            call->ended = "cancelled";
+            call_poke(call);
         }
     }
-    return count;
+    return any;
+}
+
+void zkl__calls_close(zkl_session *session)
+{
+    ZKL__EACH (struct zkl__call, call, &session->calls, in_session) {
+        if (!call->over && !call->blocking) {
+            finish(call, zkl__fail_at(call->err, ZKL_ECLOSED, NULL, CLOSED));
+        }
+    }
 }
 
 void zkl__calls_finish(const struct zkl__object *owner)
@@ -269,16 +269,16 @@ void zkl__calls_finish(const struct zkl__object *owner)
     zkl_session *session = owner->session;
     struct zkl__callbacks *callbacks = &session->callbacks;
     if (!zkl__session_forked(session)) {
-        zkl__calls_end(session, owner, ZKL_ECANCELED, true);
+        zkl__calls_end(owner, true);
     }
-    struct zkl__call *at = first_of(session, owner);
+    struct zkl__link *at = owner->calls.first;
     while (at && !zkl__session_forked(session)) {
-        struct zkl__call *next = next_of(at, owner);
-        if (at->over && !zkl__callbacks_inside(callbacks, &at->callback)) {
-            zkl__callbacks_finish(callbacks, &at->callback);
-            next = first_of(session, owner);
+        struct zkl__call *call = ZKL__OWNER(at, struct zkl__call, in_owner);
+        at = at->next;
+        if (call->over && !zkl__callbacks_inside(callbacks, &call->callback)) {
+            zkl__callbacks_finish(callbacks, &call->callback);
+            at = owner->calls.first;
         }
-        at = next;
     }
 }
 

@@ -137,7 +137,7 @@ struct zkl__call {
     struct zkl__callback callback;
     zkl_done_fn done;
     void *payload;
-    struct zkl__link links[2]; /* among the calls of the session, and of the owner */
+    struct zkl__link in_session, in_owner; /* among the calls there */
 };
 
 /* --- a call begins, and ends ----------------------------------------------------------------- */
@@ -158,13 +158,15 @@ int zkl__call_go(void *given, size_t size, zkl_session *session, const char *pat
 int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *path,
                     int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err);
 
-/* Something has changed: the calls of this owner run again, also those that block. owner NULL: all
- * calls of the session. Also in a step. */
-void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
-/* Ends the asynchronous calls of this owner with this code, and returns how many there were. Their
- * done is called later. all: also those that finish, and, of an owner, those that block, which
- * return soon and do not count. */
-int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
+/* Something has changed: the calls of this owner run again, also those that block. Also in a step.
+ */
+void zkl__calls_poke(const struct zkl__object *owner);
+/* Ends the asynchronous calls of this owner with ZKL_ECANCELED. False: there was none. Their done
+ * is called later. all: also those that finish, and those that block, which return soon and do not
+ * count. */
+bool zkl__calls_end(const struct zkl__object *owner, bool all);
+/* Ends all asynchronous calls of the session with ZKL_ECLOSED. */
+void zkl__calls_close(zkl_session *session);
 /* Their owner is about to be freed: ends them all with ZKL_ECANCELED. When this returns, the done
  * of each call that is over has been called, except the one that this thread is in. When one of
  * them forks, no other is called in the child, where this returns without the mutex. */

@@ -26,7 +26,6 @@ static int await_nothing_left(zkl_session *session)
             task->stop(task->owner);
         }
         zkl__session_wake(session);
-        zkl__calls_poke(session, NULL);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             if (object->ops->is_waiting && object->ops->is_waiting(object)) {
                 object->ops->stop(object);
@@ -39,7 +38,7 @@ static int await_nothing_left(zkl_session *session)
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
         object->ops->stop(object); /* what its user has freed may end here */
     }
-    zkl__calls_end(session, NULL, ZKL_ECLOSED, true);
+    zkl__calls_close(session);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     AWAIT_UNTIL(closing, late || zkl__core_idle(session->core));
     return ZKL_OK;

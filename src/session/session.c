@@ -185,7 +185,6 @@ void zkl__session_set_state(zkl_session *session, zkl_connection_state state, in
         zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
     }
     zkl__session_wake(session);
-    zkl__calls_poke(session, NULL);
     if (session->status.reports_changes && session->settings.options.state_fn) {
         note_state(session, state);
     }
@@ -310,7 +309,6 @@ static void ring_open(void *arg)
         zkl__session_log(session, ZKL_LOG_WARN, "session", NULL, 0, text);
     }
     zkl__session_wake(session);
-    zkl__calls_poke(session, NULL);
 }
 
 /* === making a session ========================================================================= */

@@ -180,13 +180,6 @@ bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t
     return !session->status.closed && zkl__clock_now() < deadline;
 }
 
-void zkl__session_wake(zkl_session *session)
-{
-    ZKL__EACH (struct zkl__sleeper, sleeper, &session->sleepers, link) {
-        zkl__signal_raise(sleeper->signal);
-    }
-}
-
 /* --- being called at a time ------------------------------------------------------------------ */
 
 void zkl__retry_later(zkl_session *session, struct zkl__retry *retry)

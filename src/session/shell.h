@@ -270,9 +270,10 @@ struct zkl_session {
     unsigned notice_count;
 };
 
-/* shell.c; session mutex held */
-void zkl__session_wake(zkl_session *session); /* every sleeper */
+/* call.c; session mutex held: every sleeper and every call looks again. Also in a step. */
+void zkl__session_wake(zkl_session *session);
 
+/* shell.c; session mutex held */
 int zkl__stop_watch(zkl_session *session, zkl_error *err);
 
 /* close.c; session mutex held: what close waits for may have happened. */
