@@ -20,13 +20,6 @@ struct commit {
     size_t failed; /* which operation of the user failed; count: none, or it is unknown */
 };
 
-/* --- the user's operations ------------------------------------------------------------------- */
-
-static bool has_data(const zkl_op *op)
-{
-    return op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET;
-}
-
 /* --- the reply ------------------------------------------------------------------------------- */
 
 /* In a step. The call's answer becomes the one of the operation that failed. */
@@ -101,6 +94,18 @@ static int run_commit(struct zkl__call *call)
     CALL_END(call);
 }
 
+/* Only the holder may make the call, so it ends with the lease, too. At the end of the lease the
+ * result is ZKL_ECONNECT, because the servers gave no reply in time. */
+static int begin_held(struct zkl__call *call, struct zkl__lock_status *held, const char *before)
+{
+    int rc = zkl__lock_check_held((zkl_lock *)call->owner, held, before, call->err);
+    if (rc == ZKL_OK && held->until <= call->deadline) {
+        call->deadline = held->until;
+        call->late_code = ZKL_ECONNECT;
+    }
+    return rc;
+}
+
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
 static int begin_commit(struct zkl__call *call)
 {
@@ -111,7 +116,7 @@ static int begin_commit(struct zkl__call *call)
     struct zkl__lock_status held;
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
     zkl_lock *lock = (zkl_lock *)call->owner;
-    int rc = zkl__lock_check_held(lock, &held, "not done: ", call->err);
+    int rc = begin_held(call, &held, "not done: ");
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -140,7 +145,7 @@ static int begin_commit(struct zkl__call *call)
             parts[i].mode = (enum zkl__create_mode)op->mode; /* numbered alike */
             parts[i].acl = op->acl;
         }
-        if (has_data(op)) {
+        if (op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET) {
             parts[i].data = op->data;
             parts[i].size = op->size;
         }
@@ -151,7 +156,6 @@ static int begin_commit(struct zkl__call *call)
     if (!call->block) {
         FAIL(call, ZKL_ENOMEM, "not done: no memory");
     }
-    zkl__call_bind_lease(call, &held);
     return ZKL_OK;
 }
 
@@ -194,7 +198,7 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
             return zkl__fail_at(err, ZKL_EINVAL, op->path,
                                 "operation %zu: not an absolute znode path", i);
         }
-        size_t size = has_data(op) ? op->size : 0;
+        size_t size = create || op->kind == ZKL_OP_SET ? op->size : 0;
         if (size > 0 && !op->data) {
             return zkl__fail_at(err, ZKL_EINVAL, op->path,
                                 "operation %zu: data is NULL, size is %zu", i, size);
@@ -298,11 +302,8 @@ static int begin_read(struct zkl__call *call)
 {
     struct reading *reading = (struct reading *)call;
     struct zkl__lock_status held;
-    int rc = zkl__lock_check_held((zkl_lock *)call->owner, &held, "not read: ", call->err);
-    if (rc == ZKL_OK) {
-        reading->token = held.token;
-        zkl__call_bind_lease(call, &held);
-    }
+    int rc = begin_held(call, &held, "not read: ");
+    reading->token = held.token;
     return rc;
 }
 

@@ -219,10 +219,4 @@ bool zkl__section_cancel(zkl_lock *lock);
 /* Session mutex held. Raises the flag of whatever runs under this lock. */
 void zkl__sections_raise(zkl_lock *lock);
 
-/* === calls on a lock ========================================================================== */
-
-/* For the begin of a call that only the holder may make: it ends with the lease, too. At the end of
- * the lease the result is ZKL_ECONNECT, because the servers gave no reply in time. */
-void zkl__call_bind_lease(struct zkl__call *call, const struct zkl__lock_status *held);
-
 #endif

@@ -201,16 +201,6 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__session_leave(session);
 }
 
-/* === calls on a lock ========================================================================== */
-
-void zkl__call_bind_lease(struct zkl__call *call, const struct zkl__lock_status *held)
-{
-    if (held->until <= call->deadline) {
-        call->deadline = held->until;
-        call->late_code = ZKL_ECONNECT;
-    }
-}
-
 /* === checks, and the end of waits ============================================================= */
 
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)

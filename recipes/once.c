@@ -57,6 +57,7 @@ static int take_record(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
     const struct zkl__answer *answer = &call->answer;
+    const int64_t length = once->length_ms; /* 0: not known */
     if (answer->rc != ZKL__RC_OK) {
         return zkl__call_refused(call, "the record");
     }
@@ -64,23 +65,17 @@ static int take_record(struct zkl__call *call)
     if (once->last_ms == -1) {
         FAIL(call, ZKL_ECONFLICT, "its data is not the number of a slot: used as something else");
     }
-    return ZKL_OK;
-}
-
-/* The writer of a record created its znode in that slot, so the slot had begun. A record of a slot
- * that begins later than its own mtime, by more than the servers' clocks may differ, is not written
- * by zklock. It would keep the job from ever running again. */
-static void ignore_future_record(struct once *once)
-{
-    const struct zkl__call *call = &once->call;
-    int64_t last = zkl__slot_of(call->answer.stat.mtime_ms, once->length_ms, 0) +
-                   2 * once->length_ms + CLOCKS_DIFFER;
-    if (once->last_ms > last) {
+    /* The writer of a record created its znode in that slot, so the slot had begun. A record of a
+     * slot that begins later than its own mtime, by more than the servers' clocks may differ, is
+     * not written by zklock. It would keep the job from ever running again. */
+    if (length > 0 && once->last_ms > zkl__slot_of(answer->stat.mtime_ms, length, 0) + 2 * length +
+                                          CLOCKS_DIFFER) {
         zkl__session_log(call->session, ZKL_LOG_WARN, "once", call->path, 0,
                          "its record is of a slot that had not begun when it was written: ignored, "
                          "and overwritten");
         once->last_ms = INT64_MIN;
     }
+    return ZKL_OK;
 }
 
 static int begin_held(struct zkl__call *call)
@@ -128,7 +123,6 @@ static int run_look(struct zkl__call *call)
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
     AWAIT(call, {.kind = ZKL__OP_GET});
     AWAIT_CALL(call, take_record(call));
-    ignore_future_record(once);
     int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
     *once->slot = (zkl_once_slot){.round_ms = round_ms,
                                   .last_ms = once->last_ms,
@@ -181,9 +175,6 @@ static int run_last(struct zkl__call *call)
         once->last_ms = INT64_MIN;
     } else {
         AWAIT_CALL(call, take_record(call));
-        if (once->length_ms > 0) {
-            ignore_future_record(once);
-        }
     }
     *once->last = once->last_ms;
     *once->recorded = once->last_ms == INT64_MIN ? INT64_MIN : call->answer.stat.mtime_ms;
@@ -314,15 +305,11 @@ struct once_run {
     zkl_error err; /* of the code; the release that follows has its own */
 };
 
-static int64_t time_left_ms(const struct once_run *run)
-{
-    return zkl__session_left(run->deadline) / ZKL__MS;
-}
-
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct once_run *run = payload;
-    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(run);
+    int64_t lease_ms = zkl_cancel_remaining_ms(cancel);
+    int64_t left_ms = zkl__session_left(run->deadline) / ZKL__MS;
     zkl_once_slot slot = {0};
     run->code =
         look(cancel->lock, &cancel->grant, run->length_ms, run->phase_ms,
@@ -361,7 +348,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     run.deadline = zkl__session_deadline(most_ms);
     rc = zkl_once_prepare(lock->session, lock->path, most_ms, &last);
     if (rc == ZKL_OK) {
-        int64_t left_ms = time_left_ms(&run);
+        int64_t left_ms = zkl__session_left(run.deadline) / ZKL__MS;
         if (timeout_ms > 0) {
             timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
         }

@@ -138,9 +138,9 @@ static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore
 {
     int64_t first = zkl__semaphore_token(semaphore), token;
     size_t count = 0, others = 0;
-    if (!zkl__semaphore_granted(semaphore)) {
-        nodes[0] =
-            (struct zkl__held_node){lock->paths[LOCKS], zkl__semaphore_queue_node(semaphore)};
+    const char *queued = zkl__semaphore_queue_node(semaphore);
+    if (queued[0]) {
+        nodes[0] = (struct zkl__held_node){lock->paths[LOCKS], queued};
         return 1;
     }
     for (int i = 0; i < zkl__semaphore_count(semaphore); i++) {

@@ -411,8 +411,6 @@ int zkl__semaphore_count(const struct zkl__semaphore *semaphore);
 /* How many of these have one, or are about to; and the lowest token. */
 int zkl__semaphore_held(const struct zkl__semaphore *semaphore);
 int64_t zkl__semaphore_token(const struct zkl__semaphore *semaphore);
-/* Granted, and not released. */
-bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore);
 
 /* --- locks that linger ------------------------------------------------------------------------ */
 

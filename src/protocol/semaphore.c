@@ -560,17 +560,6 @@ static void send_what_is_needed(struct zkl__semaphore *s)
     }
 }
 
-static void release_leases(struct zkl__semaphore *s)
-{
-    move_to(s, ZKL__SEMAPHORE_RELEASING, "released");
-    s->deadline = INT64_MAX;
-    EACH_PERMIT (permit, s) {
-        if (permit->contender) {
-            zkl__contender_post(permit->contender, ZKL__EV_RELEASE);
-        }
-    }
-}
-
 static void step_semaphore(struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
@@ -715,8 +704,15 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         }
         /* fall through */
     case ZKL__EV_RELEASE:
-        if (zkl__semaphore_granted(s)) {
-            release_leases(s);
+        if (s->state != ZKL__SEMAPHORE_HELD && s->state != ZKL__SEMAPHORE_LOST) {
+            break;
+        }
+        move_to(s, ZKL__SEMAPHORE_RELEASING, "released");
+        s->deadline = INT64_MAX;
+        EACH_PERMIT (permit, s) {
+            if (permit->contender) {
+                zkl__contender_post(permit->contender, ZKL__EV_RELEASE);
+            }
         }
         break;
     case ZKL__EV_CONNECTED:
@@ -799,11 +795,6 @@ int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
         first = lease && lease->node.czxid < first ? lease->node.czxid : first;
     }
     return first;
-}
-
-bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)
-{
-    return semaphore->state == ZKL__SEMAPHORE_HELD || semaphore->state == ZKL__SEMAPHORE_LOST;
 }
 
 const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore)
