@@ -5,10 +5,9 @@
 #include <zklock/barrier.h>
 
 struct barrier {
-    struct zkl__call call; /* first */
-    struct zkl__persistent znode;
+    struct zkl__call call;        /* first */
+    char level[ZKL_PATH_MAX + 1]; /* of zkl__make_persistent */
     struct zkl__removal removal;
-    struct zkl__part checking;
 };
 
 /* --- path conflict --------------------------------------------------------------------------- */
@@ -16,9 +15,9 @@ struct barrier {
 /* A barrier has no children, so a path with children may be a queue. Children without a session do
  * not count. Without a list, because the servers refused it or memory ran out, the path is assumed
  * to be a barrier. */
-static int check_use(struct zkl__part *it, struct zkl__call *call)
+static int check_use(struct zkl__call *call)
 {
-    it->call = call;
+    struct zkl__part *it = &call->part;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_CHILDREN});
     if (!call->children) {
@@ -49,10 +48,10 @@ static int run_set(struct zkl__call *call)
     const zkl_session_options *o = &call->session->settings.options;
     bool decides = o->acl || o->auth_scheme;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, decides ? NULL : &acl));
+    AWAIT_CALL(call, zkl__make_persistent(call, barrier->level, decides ? NULL : &acl));
     CHECK_REPLY(call, "the znode there may not be read or replaced");
     if (call->answer.stat.cversion != 0) {
-        AWAIT_CALL(call, check_use(&barrier->checking, call));
+        AWAIT_CALL(call, check_use(call));
         FAIL(call, ZKL_ECONFLICT, "the znode there has or had children: the servers may delete it");
     }
     CALL_END(call);
@@ -65,8 +64,7 @@ static int run_lift(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
     CALL_BEGIN(call);
-    barrier->removal.call = call;
-    AWAIT_CALL(call, zkl__remove(&barrier->removal));
+    AWAIT_CALL(call, zkl__remove(call, &barrier->removal));
     CHECK_REPLY(call, "the barrier may not be lifted");
     CALL_END(call);
 }
@@ -78,7 +76,6 @@ static int run_lift(struct zkl__call *call)
  * on a znode that does not exist. */
 static int run_wait(struct zkl__call *call)
 {
-    struct barrier *barrier = (struct barrier *)call;
     CALL_BEGIN(call);
     AWAIT(call, {.kind = ZKL__OP_SYNC});
     for (;;) {
@@ -88,7 +85,7 @@ static int run_wait(struct zkl__call *call)
         }
         CHECK_REPLY(call, "the barrier cannot be read");
         if (call->answer.stat.child_count > 0) {
-            AWAIT_CALL(call, check_use(&barrier->checking, call));
+            AWAIT_CALL(call, check_use(call));
         }
         AWAIT_CHANGE(call);
     }

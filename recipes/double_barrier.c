@@ -52,16 +52,13 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
 
 struct passage {
     struct zkl__call call;                /* first */
-    zkl_lock *lock;                       /* with a reference */
-    size_t count;                         /* how many members begin together */
     bool entered;                         /* the member node stays */
     struct zkl__acquisition *acquisition; /* of the member node; with a reference */
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    struct zkl__part part; /* of list and read_ready, one after the other */
-    int64_t youngest;      /* czxid of the youngest member */
-    bool renew;            /* the ready node is too old, and has this version: */
+    int64_t youngest; /* czxid of the youngest member */
+    bool renew;       /* the ready node is too old, and has this version: */
     int32_t version;
 };
 
@@ -73,9 +70,9 @@ static bool is_member(const char *name)
 
 /* Lists the members, with a watch. The others among the children may be the ready node. Which
  * members live with a session is read where the name does not say it, and where it matters. */
-static int list(struct zkl__part *it)
+static int list(struct zkl__call *call)
 {
-    const struct zkl__call *call = it->call;
+    struct zkl__part *it = &call->part;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_CHILDREN, .watch = true});
     CHECK_REPLY(it, "its members may not be listed");
@@ -88,7 +85,7 @@ static int list(struct zkl__part *it)
 /* Reads the ready node, with a watch that fires when it is renewed. */
 static int read_ready(struct passage *p)
 {
-    struct zkl__part *it = &p->part;
+    struct zkl__part *it = &p->call.part;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
     CHECK_REPLY(it, "the ready node may not be read");
@@ -108,12 +105,11 @@ static int membership_lost(struct zkl__call *call)
 static int begin_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    if (p->lock->object.freed) {
+    if (call->owner->freed) {
         return zkl__fail_freed(call->err, NULL);
     }
-    p->part.call = call;
-    zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
-    zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
+    zkl__name_copy(p->own, zkl__lock_status_locked((zkl_lock *)call->owner).node);
+    zkl__path_join(p->ready_path, sizeof p->ready_path, call->path, READY);
     return ZKL_OK;
 }
 
@@ -121,20 +117,22 @@ static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     const struct zkl__answer *answer = &call->answer;
-    struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
+    zkl_lock *lock = (zkl_lock *)call->owner;
+    const size_t count = ((const zkl_double_barrier *)lock)->count;
+    struct zkl__lock_status now = zkl__lock_status_locked(lock);
     CALL_BEGIN(call);
     /* the call itself has a deadline */
-    AWAIT_CALL(call, zkl__acquisition_begin(&p->acquisition, p->lock, 1, ZKL_WAIT_FOREVER, NULL,
-                                            call->err));
+    AWAIT_CALL(call,
+               zkl__acquisition_begin(&p->acquisition, lock, 1, ZKL_WAIT_FOREVER, NULL, call->err));
     AWAIT_UNTIL(call,
                 p->acquisition->settled); /* our member node exists, and the lease covers it */
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
     for (;;) {
-        AWAIT_CALL(call, list(&p->part));
+        AWAIT_CALL(call, list(call));
         if (now.token == 0) {
             RETURN(call, membership_lost(call));
         }
-        if (call->children->count >= p->count) {
+        if (call->children->count >= count) {
             AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
             /* Readers and writers have names that no member has. The contenders of a mutex look
              * like members. */
@@ -151,7 +149,7 @@ static int run_enter(struct zkl__call *call)
                 p->youngest = child->czxid > p->youngest ? child->czxid : p->youngest;
             }
         }
-        if (zkl__children_count(call->children, ZKL__CHILD_EPHEMERAL) >= p->count) {
+        if (zkl__children_count(call->children, ZKL__CHILD_EPHEMERAL) >= count) {
             p->renew = false;
             if (call->children->others > 0) {
                 AWAIT_CALL(call, read_ready(p));
@@ -207,9 +205,9 @@ static int run_enter(struct zkl__call *call)
 
 static int begin_leave(struct zkl__call *call)
 {
-    struct passage *p = (struct passage *)call;
-    if (!p->lock->acquisition || !p->lock->acquisition->granted) {
-        return zkl__lock_not_granted(p->lock, call->err);
+    const zkl_lock *lock = (const zkl_lock *)call->owner;
+    if (!lock->acquisition || !lock->acquisition->granted) {
+        return zkl__lock_not_granted(lock, call->err);
     }
     return begin_enter(call);
 }
@@ -217,12 +215,13 @@ static int begin_leave(struct zkl__call *call)
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
+    zkl_lock *lock = (zkl_lock *)call->owner;
     CALL_BEGIN(call);
     AWAIT_CALL(call, begin_leave(call)); /* an earlier call may have left since */
-    p->acquisition = p->lock->acquisition;
+    p->acquisition = lock->acquisition;
     p->acquisition->refs++;
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
-        AWAIT_CALL(call, list(&p->part));
+        AWAIT_CALL(call, list(call));
         /* The member whose node has the first name leaves last: Curator's members watch that node
          * alone. */
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
@@ -235,14 +234,14 @@ static int run_leave(struct zkl__call *call)
         }
         AWAIT_CHANGE(call);
     }
-    if (p->lock->acquisition != p->acquisition) { /* another call has left meanwhile */
-        RETURN(call, zkl__lock_not_granted(p->lock, call->err));
+    if (lock->acquisition != p->acquisition) { /* another call has left meanwhile */
+        RETURN(call, zkl__lock_not_granted(lock, call->err));
     }
     p->releases = true;
-    zkl__acquisition_send_release(p->lock);
+    zkl__acquisition_send_release(lock);
     AWAIT_UNTIL(call, !p->acquisition->machine);
     for (;;) {
-        AWAIT_CALL(call, list(&p->part));
+        AWAIT_CALL(call, list(call));
         AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
         if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) == call->children->count) {
             break;
@@ -285,9 +284,8 @@ static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t t
     if (!barrier) {
         return zkl__fail_null(err, "barrier");
     }
-    zkl_lock *lock = given->lock = &barrier->lock;
-    given->count = barrier->count;
-    given->call.owner = &lock->object;
+    const zkl_lock *lock = &barrier->lock;
+    given->call.owner = &barrier->lock.object;
     given->call.counts = is_member;
     return zkl__call_go(given, sizeof *given, lock->session, lock->path, timeout_ms, done, payload,
                         err);

@@ -115,7 +115,8 @@ static zkl_state group_state(const struct zkl_group *group)
     if (!group->m.wanted) {
         return ZKL_STATE_IDLE;
     }
-    return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
+    bool stands = group->m.node == ZKL__MEMBER_STANDS || group->m.node == ZKL__MEMBER_DELETING;
+    return stands ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
 }
 
 /* --- events of the membership ---------------------------------------------------------------- */
@@ -270,7 +271,6 @@ void zkl_group_free(zkl_group *group)
  * (protocol/watcher.c). */
 struct change {
     struct zkl__call call; /* first */
-    zkl_group *group;
     /* An update's data in the user's memory, until the call has begun. Then the call's block is our
      * copy, until the membership has it. */
     const char *given;
@@ -282,8 +282,9 @@ struct change {
 static int await_member(struct change *change, bool is_so)
 {
     struct zkl__call *call = &change->call;
-    const struct zkl__membership *m = &change->group->m;
-    if (change->departures != change->group->departures) {
+    const zkl_group *group = (const zkl_group *)call->owner;
+    const struct zkl__membership *m = &group->m;
+    if (change->departures != group->departures) {
         FAIL(call, ZKL_ECANCELED, "it left meanwhile");
     }
     if (!is_so && m->code != ZKL_OK) {
@@ -297,7 +298,7 @@ static int await_member(struct change *change, bool is_so)
 static int run_join(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
-    struct zkl_group *group = change->group;
+    zkl_group *group = (zkl_group *)call->owner;
     CALL_BEGIN(call);
     change->departures = group->departures;
     change->joining = true;
@@ -312,7 +313,7 @@ static int run_join(struct zkl__call *call)
  * deleting its znode. */
 static int run_leave(struct zkl__call *call)
 {
-    struct zkl_group *group = ((struct change *)call)->group;
+    zkl_group *group = (zkl_group *)call->owner;
     CALL_BEGIN(call);
     begin_leaving(group);
     AWAIT_UNTIL(call, group->m.node == ZKL__MEMBER_NONE || group->m.wanted);
@@ -322,23 +323,23 @@ static int run_leave(struct zkl__call *call)
 static int run_update(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
-    struct zkl_group *group = change->group;
+    zkl_group *group = (zkl_group *)call->owner;
+    struct zkl__membership *m = &group->m;
     CALL_BEGIN(call);
     change->departures = group->departures;
-    zkl__free(&call->session->heap, group->m.data);
-    group->m.data = call->block;
+    zkl__free(&call->session->heap, m->data);
+    m->data = call->block;
     call->block = NULL;
-    group->m.stale = true;
-    group->m.code = ZKL_OK;
-    zkl__object_wake(&group->object, &group->m.watcher);
-    AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
+    m->stale = true;
+    m->code = ZKL_OK;
+    zkl__object_wake(&group->object, &m->watcher);
+    AWAIT_CALL(call, await_member(change, zkl__member_settled(m)));
     CALL_END(call);
 }
 
 static int begin_join(struct zkl__call *call)
 {
-    struct change *change = (struct change *)call;
-    struct zkl_group *group = change->group;
+    const zkl_group *group = (const zkl_group *)call->owner;
     if (group->object.freed) {
         return zkl__fail_freed(call->err, NULL);
     }
@@ -362,7 +363,7 @@ static int end_leave(struct zkl__call *call, int rc)
 static int begin_change(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
-    struct zkl_group *group = change->group;
+    zkl_group *group = (zkl_group *)call->owner;
     if (!group->m.wanted) {
         FAIL(call, ZKL_ENOTHELD, "has not joined");
     }
@@ -379,8 +380,9 @@ static int begin_change(struct zkl__call *call)
 static int end_join(struct zkl__call *call, int rc)
 {
     const struct change *change = (const struct change *)call;
-    if (change->joining && change->departures == change->group->departures) {
-        begin_leaving(change->group);
+    zkl_group *group = (zkl_group *)call->owner;
+    if (change->joining && change->departures == group->departures) {
+        begin_leaving(group);
     }
     return rc;
 }
@@ -388,8 +390,7 @@ static int end_join(struct zkl__call *call, int rc)
 static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_fn done,
                              void *payload, zkl_error *err)
 {
-    const struct zkl__object *object = given->group ? &given->group->object : NULL;
-    given->call.owner = (struct zkl__object *)given->group;
+    const struct zkl__object *object = given->call.owner;
     return object ? zkl__call_go(given, sizeof *given, object->session, object->path, timeout_ms,
                                  done, payload, err)
                   : zkl__fail_null(err, "group");
@@ -398,16 +399,20 @@ static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_
 int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
                          zkl_error *err)
 {
-    struct change given = {.call = {.run = run_join, .begin = begin_join, .end = end_join},
-                           .group = group};
+    struct change given = {.call = {.run = run_join,
+                                    .begin = begin_join,
+                                    .end = end_join,
+                                    .owner = (struct zkl__object *)group}};
     return change_membership(&given, timeout_ms, done, payload, err);
 }
 
 int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct change given = {
-        .call = {.run = run_leave, .begin = begin_change, .end = end_leave, .finishes = true},
-        .group = group};
+    struct change given = {.call = {.run = run_leave,
+                                    .begin = begin_change,
+                                    .end = end_leave,
+                                    .owner = (struct zkl__object *)group,
+                                    .finishes = true}};
     return change_membership(&given, group ? group->leave_timeout_ms : 0, done, payload, err);
 }
 
@@ -415,7 +420,8 @@ int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_m
                            void *payload, zkl_error *err)
 {
     struct change given = {
-        .call = {.run = run_update, .begin = begin_change}, .group = group, .given = data};
+        .call = {.run = run_update, .begin = begin_change, .owner = (struct zkl__object *)group},
+        .given = data};
     int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
     return rc == ZKL_OK ? change_membership(&given, timeout_ms, done, payload, err) : rc;
 }

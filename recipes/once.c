@@ -18,7 +18,7 @@ struct once {
     int64_t length_ms, phase_ms;
     int64_t arrival_ms; /* when our znode was created, by the servers' clock */
     int64_t last_ms;    /* the record; INT64_MIN: there is none, -1: it is something else */
-    struct zkl__persistent record; /* of zkl_once_prepare */
+    char level[ZKL_PATH_MAX + 1]; /* of zkl_once_prepare */
     /* For the caller: */
     zkl_once_slot *slot;
     int64_t *last, *recorded;
@@ -36,7 +36,7 @@ struct once {
  */
 static int run_prepare(struct zkl__call *call)
 {
-    return zkl__make_persistent(&((struct once *)call)->record, call, NULL);
+    return zkl__make_persistent(call, ((struct once *)call)->level, NULL);
 }
 
 int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,

@@ -28,7 +28,6 @@ struct queue_call {
     struct zkl__call call; /* first */
     zkl_queue **out;
     zkl_members **members;
-    struct zkl__part reading;
     struct snapshot *snapshot;
     char given[ZKL__NAME_LONGEST + 1]; /* the name of a contender's znode; "": none was given */
     int64_t token;                     /* of that znode; 0: any */
@@ -127,8 +126,7 @@ static int compare_entries(const void *left, const void *right)
 /* When a reply is lost, the request is sent again. The call's answer is that of the list. */
 static int read_children(struct queue_call *q)
 {
-    struct zkl__part *it = &q->reading;
-    it->call = &q->call;
+    struct zkl__part *it = &q->call.part;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_CHILDREN});
     make_snapshot(q);
@@ -272,8 +270,8 @@ static int run_remove(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
     CALL_BEGIN(call);
-    q->removal = (struct zkl__removal){.call = call, .name = q->given, .czxid = q->token};
-    AWAIT_CALL(call, zkl__remove(&q->removal));
+    q->removal = (struct zkl__removal){.name = q->given, .czxid = q->token};
+    AWAIT_CALL(call, zkl__remove(call, &q->removal));
     if (call->answer.rc == ZKL__RC_NONODE) {
         FAIL(call, ZKL_ENOTHELD, NO_SUCH);
     }

@@ -109,11 +109,6 @@ struct zkl__membership {
     const char *why;
 };
 
-static inline bool zkl__member_stands(const struct zkl__membership *m)
-{
-    return m->node == ZKL__MEMBER_STANDS || m->node == ZKL__MEMBER_DELETING;
-}
-
 /* Wanted, its node stands with our data. */
 static inline bool zkl__member_settled(const struct zkl__membership *m)
 {

@@ -156,7 +156,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->session = session;
     call->number = ++session->call_count;
     call->path = path;
-    call->call = call;
+    call->call = call->part.call = call;
     call->deadline = zkl__session_deadline(timeout_ms);
     zkl__list_append(&session->calls, &call->in_session);
     if (call->owner) {
@@ -510,23 +510,23 @@ int zkl__call_changed(struct zkl__call *call)
 /* === a znode that the servers do not delete =================================================== */
 
 /* When the reply to a create is lost, the copy finds the znode or the directory there. */
-int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const zkl_acl *acl)
+int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl)
 {
     const struct zkl__answer *answer = &call->answer;
-    it->call = call;
+    struct zkl__part *it = &call->part;
     CALL_BEGIN(it);
     do {
         /* The directories above, from below, since most often nothing is missing: up when the level
          * above is, then down. */
-        zkl__path_join(it->level, sizeof it->level, call->path, NULL);
-        zkl__path_shorten(it->level);
-        while (strcmp(it->level, call->path) != 0) {
-            AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
+        zkl__path_join(level, ZKL_PATH_MAX + 1, call->path, NULL);
+        zkl__path_shorten(level);
+        while (strcmp(level, call->path) != 0) {
+            AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = level, .mode = ZKL__CONTAINER});
             if (answer->rc == ZKL__RC_OK || answer->rc == ZKL__RC_NODEEXISTS) {
-                zkl__path_lengthen(it->level, call->path);
-            } else if (answer->rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
-                RETURN(it, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
-                                     it->level, "cannot be created: %s", zkl__rc_why(answer->rc)));
+                zkl__path_lengthen(level, call->path);
+            } else if (answer->rc != ZKL__RC_NONODE || !zkl__path_shorten(level)) {
+                RETURN(it, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, level,
+                                     "cannot be created: %s", zkl__rc_why(answer->rc)));
             }
         }
         AWAIT(it, {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
@@ -555,23 +555,25 @@ int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, con
 /* ZooKeeper's delete knows a name and a version, and neither says which znode it is: any write
  * raises the version without making it another znode. So the znode is looked at before each delete,
  * and a delete is sent once. */
-int zkl__remove(struct zkl__removal *it)
+int zkl__remove(struct zkl__call *call, struct zkl__removal *removal)
 {
-    struct zkl__answer *answer = &it->call->answer;
+    struct zkl__answer *answer = &call->answer;
+    struct zkl__part *it = &call->part;
     CALL_BEGIN(it);
     for (;;) {
-        AWAIT(it, {.kind = ZKL__OP_EXISTS, .name = it->name});
+        AWAIT(it, {.kind = ZKL__OP_EXISTS, .name = removal->name});
         if (answer->rc != ZKL__RC_OK) {
             break;
         }
-        it->czxid = it->czxid ? it->czxid : answer->stat.czxid;
-        if (answer->stat.czxid != it->czxid) {
+        removal->czxid = removal->czxid ? removal->czxid : answer->stat.czxid;
+        if (answer->stat.czxid != removal->czxid) {
             answer->rc = ZKL__RC_NONODE;
             break;
         }
-        it->sent = true;
-        AWAIT_ONCE(it, NULL,
-                   {.kind = ZKL__OP_DELETE, .name = it->name, .version = answer->stat.version});
+        removal->sent = true;
+        AWAIT_ONCE(
+            it, NULL,
+            {.kind = ZKL__OP_DELETE, .name = removal->name, .version = answer->stat.version});
         if (!zkl__rc_is_response(answer->rc)) {
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look
@@ -579,12 +581,12 @@ int zkl__remove(struct zkl__removal *it)
              * failed as well (PrepRequestProcessor). */
             AWAIT(it, {.kind = ZKL__OP_CHECK, .version = -1});
         } else if (answer->rc == ZKL__RC_NOTAPPLIED) {
-            zkl__call_pause(it->call, &it->pause);
+            zkl__call_pause(call, &removal->pause);
         } else if (answer->rc != ZKL__RC_BADVERSION) {
             break;
         }
     }
-    if (it->sent && answer->rc == ZKL__RC_NONODE) {
+    if (removal->sent && answer->rc == ZKL__RC_NONODE) {
         answer->rc = ZKL__RC_OK;
     }
     CALL_END(it);

@@ -86,6 +86,12 @@ struct zkl__requests {
     int64_t pause_to; /* its end: nothing is sent before */
 };
 
+/* A function that a call awaits. */
+struct zkl__part {
+    int line; /* where it goes on; 0: at the top */
+    struct zkl__call *call;
+};
+
 struct zkl__call {
     /* The public function fills in these, and zeroes the rest: */
     /* Returns ZKL__PENDING, or the result with its text in call->err. */
@@ -124,7 +130,8 @@ struct zkl__call {
     void *block; /* of the session's heap; freed at the end. NULL: none */
     /* The rest is for call.c and the macros. */
     int line;               /* where it goes on; 0: at the top */
-    struct zkl__call *call; /* itself, as a zkl__part has it */
+    struct zkl__call *call; /* itself, as its part has it */
+    struct zkl__part part;  /* of what it awaits: one function at a time */
     struct zkl__op op, parts[2];
     struct zkl__requests requests;
     struct zkl__watch watches[2];
@@ -181,13 +188,7 @@ int zkl__call_refused(struct zkl__call *call, const char *what);
  * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);
 
-/* The first members of the struct of a function that a call awaits. */
-struct zkl__part {
-    int line; /* 0: at the top */
-    struct zkl__call *call;
-};
-
-/* `it`: the call, or a struct that begins as a zkl__part. */
+/* `it`: the call, or its part. */
 #define CALL_BEGIN(it)           \
     switch ((it)->line) {        \
     default:                     \
@@ -283,25 +284,18 @@ int zkl__call_changed(struct zkl__call *call);
 
 /* === a znode that the servers do not delete =================================================== */
 
-struct zkl__persistent {
-    int line;
-    struct zkl__call *call;
-    char level[ZKL_PATH_MAX + 1]; /* the directory that is being made; then the path */
-};
-
 /* To be awaited: creates the call's path as a persistent znode with this access list (NULL: the
  * session's), if it is missing, and the directories above it, as containers. A path that was a
  * lock's before, or above one, is a container, which the servers delete when it is empty
  * (ContainerManager). No stat tells it from a persistent znode. So a znode that had children, has
  * none now and holds no data is created again, unless that is refused. The call's answer is the
- * last reply: ZKL__RC_OK with cversion 0, if no child was ever there. */
-int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const zkl_acl *acl);
+ * last reply: ZKL__RC_OK with cversion 0, if no child was ever there. level: ZKL_PATH_MAX + 1 bytes
+ * in the call's struct, for the directory that is being made, then the path. */
+int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl);
 
 /* === the deletion of one znode ================================================================ */
 
 struct zkl__removal {
-    int line;
-    struct zkl__call *call;
     const char *name; /* of a child of the call's path; NULL: the path itself */
     int64_t czxid;    /* of the znode that is meant; 0: the one that is there now */
     /* The rest is for zkl__remove. */
@@ -312,6 +306,6 @@ struct zkl__removal {
 /* To be awaited: deletes this znode and no other of its name. The call's answer is ZKL__RC_OK if
  * the znode is deleted and our request may have done that, ZKL__RC_NONODE if it was not there or
  * another one was, else what the server said last. */
-int zkl__remove(struct zkl__removal *it);
+int zkl__remove(struct zkl__call *call, struct zkl__removal *removal);
 
 #endif
