@@ -75,11 +75,6 @@ static bool enter(const zkl_partition *partition)
     return zkl__session_enter(partition->object.session, NULL) == ZKL_OK;
 }
 
-static bool enter_even_closed(const zkl_partition *partition)
-{
-    return zkl__session_enter_if_ours(partition->object.session);
-}
-
 static void leave(const zkl_partition *partition)
 {
     zkl__session_leave(partition->object.session);
@@ -207,7 +202,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
                        zkl_state reported)
 {
     zkl_partition *partition = piece->partition;
-    enter_even_closed(partition);
+    zkl__session_enter_if_ours(partition->object.session);
     bool calls = !partition->object.freed && piece->work == from;
     if (calls) {
         set_work(piece, to);
@@ -274,7 +269,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
                        held ? piece->reported : ZKL_STATE_LOST)) {
             o->revoked_fn(partition, piece->name, !held, o->payload);
             piece->in_callback = false;
-            if (!o->done_later && enter_even_closed(partition)) {
+            if (!o->done_later && zkl__session_enter_if_ours(session)) {
                 end_work(piece);
                 leave(partition);
             }
@@ -292,7 +287,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
     }
     if (held) {
         /* Without room, the end of the work on another piece starts the next attempt (end_work). */
-        enter_even_closed(partition);
+        zkl__session_enter_if_ours(session);
         bool room = o->cap == 0 || partition->busy < o->cap;
         partition->waits_for_cap = partition->waits_for_cap || !room;
         leave(partition);
@@ -429,7 +424,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
     struct zkl__piece *piece = (struct zkl__piece *)lock;
     zkl_partition *partition = piece->partition;
     (void)state, (void)payload;
-    enter_even_closed(partition);
+    zkl__session_enter_if_ours(partition->object.session);
     partition->callback_depth++;
     leave(partition);
     if (piece == partition->member) {
@@ -441,7 +436,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
         zkl__margin_watch(&partition->margin);
         leave(partition);
     }
-    if (!enter_even_closed(partition)) {
+    if (!zkl__session_enter_if_ours(partition->object.session)) {
         return;
     }
     bool outermost = --partition->callback_depth == 0;

@@ -114,14 +114,6 @@ static bool is_queued(const struct zkl__contender *c)
     return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
 }
 
-/* What the keeper waits for may have changed. */
-static void wake_keeper(struct zkl__peer_queue *q)
-{
-    if (q->keeper && q->keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(q->keeper, ZKL__EV_TIME);
-    }
-}
-
 /* --- moves ----------------------------------------------------------------------------------- */
 
 static void contender_move(struct zkl__contender *c, enum zkl__contender_state state,
@@ -148,8 +140,9 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
     if (before == ZKL__NEW && is_queued(c) && q->keeper) {
         zkl__contender_post(q->keeper, ZKL__EV_YIELD);
     }
-    if (c != q->keeper && (state == ZKL__WATCHING || !is_queued(c))) {
-        wake_keeper(q);
+    if (q->keeper && q->keeper != c && q->keeper->state == ZKL__LINGERING &&
+        (state == ZKL__WATCHING || !is_queued(c))) { /* what it waits for may be so now */
+        zkl__contender_post(q->keeper, ZKL__EV_TIME);
     }
     /* What it is to its session. */
     if (now & FIRST && !(was & FIRST)) {
@@ -160,7 +153,8 @@ static void contender_move(struct zkl__contender *c, enum zkl__contender_state s
     } else if (was & FIRST && !(now & FIRST)) {
         zkl__list_remove(&core->holders, &c->holding);
     }
-    if (state == ZKL__PROVING) {
+    if (state == ZKL__PROVING) { /* no conflicting contender precedes it: what else does it need? */
+        c->grant.proved = false;
         zkl__list_append(&core->provers, &c->proving);
     } else if (before == ZKL__PROVING) {
         zkl__list_remove(&core->provers, &c->proving);
@@ -402,14 +396,6 @@ static void contender_fail_by_reply(struct zkl__contender *c)
     c->out->zk_code = reply->zk_code;
 }
 
-/* No conflicting contender precedes this one: it waits for what else a grant needs
- * (try_to_grant in contender.c). */
-static void grant_prove(struct zkl__contender *c, const char *why)
-{
-    c->grant.proved = false;
-    contender_move(c, ZKL__PROVING, why);
-}
-
 /* === the mark of a release ==================================================================== */
 
 /* Config.mark: whether the last holder released, for the options recover and
@@ -465,12 +451,6 @@ static void mark_behind(struct zkl__contender *c, const char *name)
         c->mark.state = ZKL__MARK_UNKNOWN;
         c->mark.before = zkl__name_sequence(name);
     }
-}
-
-/* The last holder is of this session, and released. */
-static void mark_clean(struct zkl__contender *c)
-{
-    c->mark.state = c->config.mark ? ZKL__MARK_CLEAN : ZKL__MARK_UNKNOWN;
 }
 
 static bool is_clean(const struct zkl__contender *c)
@@ -828,7 +808,7 @@ static void predecessor_none(struct zkl__contender *c)
 {
     predecessor_unwatch(c, false);
     c->predecessor.access = ZKL__ACCESS_GET;
-    grant_prove(c, "nobody is before us");
+    contender_move(c, ZKL__PROVING, "nobody is before us");
     contender_advance(c); /* the grant comes before what its list means to a lingering lock */
 }
 
@@ -881,13 +861,6 @@ static void look_further(struct zkl__contender *c)
     }
 }
 
-/* For another inspection. */
-static void list_again(struct zkl__contender *c, const char *why)
-{
-    c->suspicion.state = ZKL__SUSPICION_ARISEN;
-    contender_move(c, ZKL__LISTING, why);
-}
-
 /* --- the replies about it --------------------------------------------------------------------- */
 
 /* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
@@ -916,7 +889,8 @@ static void predecessor_on_reply(struct zkl__contender *c)
             look_further(c);
         } else {
             predecessor_unwatch(c, false);
-            list_again(c, "what is before us is no contender");
+            c->suspicion.state = ZKL__SUSPICION_ARISEN; /* an inspection of the next list begins */
+            contender_move(c, ZKL__LISTING, "what is before us is no contender");
         }
     } else if (rc == ZKL__RC_NONODE && watching) {
         if (!hidden) {
@@ -1375,17 +1349,15 @@ static void own_watch_on_reply(struct zkl__contender *c)
 /* One transaction deletes the znode and writes the release mark. A search finds znodes that a
  * create made whose response was lost. */
 
-/* A request under way may create a znode of ours. */
-static bool may_yet_make(const struct zkl__contender *c)
-{
-    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_REPLACE));
-}
+/* Under way, they may create a znode of ours. */
+#define MAKES (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_REPLACE))
 
 static void cleanup_advance(struct zkl__contender *c)
 {
     const uint32_t busy =
         UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
-    if (may_yet_make(c) || (c->state == ZKL__REMOVING && c->grant.least_until > c->core->now)) {
+    if ((c->under_way & MAKES) ||
+        (c->state == ZKL__REMOVING && c->grant.least_until > c->core->now)) {
         return;
     }
     if (zkl__node_known(&c->node)) {
@@ -1619,7 +1591,9 @@ static bool linger_waits(struct zkl__contender *c)
     say(c, ZKL_LOG_DEBUG, "waits in line for #%u", keeper->number);
     c->linger.in_line = true;
     zkl__list_append(&q->line, &c->linger.link);
-    wake_keeper(q);
+    if (keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(keeper, ZKL__EV_TIME);
+    }
     return true;
 }
 
@@ -1634,22 +1608,18 @@ static bool may_arm(const struct zkl__contender *c)
 
 /* --- released, and kept ---------------------------------------------------------------------- */
 
-static bool waits_on_server(const struct zkl__contender *c)
-{
-    return is_queued(c) && zkl__contender_waits(c);
-}
-
 /* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
  * will follow the keeper, or leave. */
 static bool follows_nobody(const struct zkl__contender *c)
 {
-    return waits_on_server(c) && (c->multi || (c->state == ZKL__WATCHING && !c->peer.follows));
+    return is_queued(c) && zkl__contender_waits(c) &&
+           (c->multi || (c->state == ZKL__WATCHING && !c->peer.follows));
 }
 
 /* It will follow us, if it does not yet: its own list is under way. */
 static bool comes_behind(const struct zkl__contender *c)
 {
-    return waits_on_server(c) && !follows_nobody(c);
+    return is_queued(c) && zkl__contender_waits(c) && !follows_nobody(c);
 }
 
 /* The lock is released. True: its znode stays. */
@@ -1740,7 +1710,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     next->config.notify = NULL;
     zkl__contender_post(next, ZKL__EV_TAKEN);
     contender_move(c, ZKL__HELD, "it lingered");
-    mark_clean(c);
+    c->mark.state = c->config.mark ? ZKL__MARK_CLEAN : ZKL__MARK_UNKNOWN;
     c->grant.end = ZKL__GRANT_KEPT;
     notify_granted(c);
     if (!shown_within(c, 2)) {
@@ -1812,7 +1782,7 @@ static void linger_on_list(struct zkl__contender *c)
         if (c->state == ZKL__LINGERING) {
             linger_on_time(c);
         }
-    } else if (rc == ZKL__RC_OK && any_other(c, waits_on_server) && !any_other(c, follows_nobody)) {
+    } else if (rc == ZKL__RC_OK && any_other(c, comes_behind) && !any_other(c, follows_nobody)) {
         return;
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
         send_list_of_keeper(c);
@@ -1905,7 +1875,7 @@ static void contender_advance(struct zkl__contender *c)
     /* No znode of ours is left, as far as the responses of this session say, and none can be
      * created any more. */
     if (c->state == ZKL__REMOVING && !zkl__node_known(&c->node) && !zkl__node_unsure(&c->node) &&
-        !may_yet_make(c)) {
+        !(c->under_way & MAKES)) {
         contender_finish(c, ZKL_OK, "nothing of ours is left");
         return;
     }
@@ -2198,8 +2168,8 @@ static void read_event(struct zkl__contender *c)
          * look at the gates, because may_hand_over (queue.c) has already asked for the same: the
          * predecessor waited for every kind that we wait for and held until its release, our czxid
          * is known, the session has a lease, and a list within a heartbeat showed our znode. */
-        mark_clean(c);
-        grant_prove(c, "released by another one of this session, and we are next");
+        c->mark.state = c->config.mark ? ZKL__MARK_CLEAN : ZKL__MARK_UNKNOWN;
+        contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
         grant(c);
         break;
     case ZKL__EV_CONNECTED:
@@ -2277,7 +2247,8 @@ static void read_event(struct zkl__contender *c)
         } else if (inspection->broken) {
             contender_retry_later(c);
         } else if (inspection->stale) {
-            list_again(c, "one of those before us is gone");
+            c->suspicion.state = ZKL__SUSPICION_ARISEN;
+            contender_move(c, ZKL__LISTING, "one of those before us is gone");
         } else {
             c->retry.pause = 0;
             look_further(c);

@@ -20,11 +20,6 @@ void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, in
                                  .hops = ZKL__HOPS_ONE};
 }
 
-static unsigned oldest_index(const struct zkl__lease_ring *ring)
-{
-    return ring->count > ZKL__LEASE_LINKS ? ring->count - ZKL__LEASE_LINKS : 0;
-}
-
 static const struct zkl__lease_link *link_at(const struct zkl__lease_ring *ring, unsigned index)
 {
     return &ring->links[index % ZKL__LEASE_LINKS];
@@ -34,7 +29,7 @@ static const struct zkl__lease_link *link_at(const struct zkl__lease_ring *ring,
  * and of their roots. */
 static int64_t newest_root(const struct zkl__lease_ring *ring, int64_t by)
 {
-    for (unsigned i = ring->count; i > oldest_index(ring); i--) {
+    for (unsigned i = ring->count; i > 0 && ring->count - i < ZKL__LEASE_LINKS; i--) {
         if (link_at(ring, i - 1)->answered <= by) {
             return link_at(ring, i - 1)->root;
         }
@@ -186,8 +181,9 @@ int64_t zkl__lease_low(const struct zkl__lease *lease, int64_t now)
     unsigned ring = last_ring(lease->hops) + 1;
     for (; ring > 0; ring--) {
         const struct zkl__lease_ring *last = &lease->rings[ring - 1];
-        for (unsigned i = last->count;
-             i > oldest_index(last) && link_at(last, i - 1)->root > lease->root; i--) {
+        for (unsigned i = last->count; i > 0 && last->count - i < ZKL__LEASE_LINKS &&
+                                       link_at(last, i - 1)->root > lease->root;
+             i--) {
             link = link_at(last, i - 1); /* the oldest one that would make the lease grow */
         }
         if (link) {

@@ -543,14 +543,6 @@ void zkl__peers_want_list(struct zkl__contender *c)
     zkl__core_post(&c->peer.queue->machine);
 }
 
-/* One that reads the lists of others. */
-static bool is_reader(const struct zkl__contender *c)
-{
-    return (c->peer.follows && !c->peer.handed) ||
-           (zkl__contender_is_first(c) &&
-            (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
-}
-
 bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     struct zkl__peer_queue *q = c->peer.queue;
@@ -581,7 +573,10 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
              */
             own->shown_at = shows ? sent : own->shown_at;
             zkl__contender_post_reply(own, ZKL__ROLE_LIST, reply);
-        } else if (shows && is_reader(own)) {
+        } else if (shows &&
+                   ((own->peer.follows && !own->peer.handed) ||
+                    (zkl__contender_is_first(own) &&
+                     (zkl__contender_keeps(own) ? own->config.linger > 0 : !own->multi)))) {
             /* Another contender sent this list. But since this one follows another, or is first,
              * its own list or create had its reply earlier, and so was sent earlier: the list has
              * to show its znode, and the znode of the contender that it follows by its number. If

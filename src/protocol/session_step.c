@@ -163,25 +163,14 @@ int64_t zkl__core_least_lease(const struct zkl__core *core)
     return zkl__lease_least(core->lease.timeout, core->lease.gap, core->lease.hops);
 }
 
-static int64_t lease_left(const struct zkl__core *core)
-{
-    return core->lease.until - core->now;
-}
-
-/* A timeout that leaves so little is refused when the session is opened; a later connection may
- * have more hops. */
-static bool is_too_short(const struct zkl__core *core, int64_t least)
-{
-    return least < core->lease.timeout / 10;
-}
-
 /* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in
  * jeopardy before the lease grows: a connection that was long in coming has used up much of its
- * first lease, and its first chain takes a while. */
+ * first lease, and its first chain takes a while. A timeout that leaves less than a tenth of it is
+ * refused when the session is opened; a later connection may have more hops. */
 bool zkl__core_leased(const struct zkl__core *core)
 {
-    int64_t least = zkl__core_least_lease(core);
-    return !is_too_short(core, least) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
+    int64_t least = zkl__core_least_lease(core), left = core->lease.until - core->now;
+    return least >= core->lease.timeout / 10 && left > 0 && left >= least / 3 &&
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
 
@@ -220,7 +209,7 @@ static void take_roles(struct zkl__core *core, const struct zkl__reply *reply)
             core,
             "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
-    if (is_too_short(core, zkl__core_least_lease(core))) {
+    if (zkl__core_least_lease(core) < core->lease.timeout / 10) {
         zkl__core_warn(
             core,
             "the session timeout is too short for servers with observers: nothing is granted here");
@@ -388,7 +377,7 @@ static void take_reply(struct zkl__core *core, struct zkl__pending *p,
     core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
     if (zkl__rc_is_response(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        int64_t left = lease_left(core);
+        int64_t left = core->lease.until - core->now;
         enum zkl__proof proof = ZKL__PROOF_RESPONSE;
         /* A check that is refused for the node's access list is a transaction of a living session,
          * too (OpCode.error): who may not read its own node lives by it. */
@@ -565,33 +554,20 @@ static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank ra
     return machine;
 }
 
-static struct zkl__machine *next_ready(struct zkl__core *core)
-{
-    struct zkl__machine *machine = NULL;
-    if (!core->ready[ZKL__RANK_FIRST].first) {
-        send_waiting(core); /* what is not wanted any more is refused, which is mail */
-    }
-    for (enum zkl__rank rank = ZKL__RANK_FIRST; !machine && rank < ZKL__RANK_ENDED; rank++) {
-        machine = take_ready(core, rank);
-    }
-    return machine;
-}
-
-static bool is_any_ready(const struct zkl__core *core)
-{
-    return core->ready[ZKL__RANK_FIRST].first || core->ready[ZKL__RANK_LATER].first ||
-           core->ready[ZKL__RANK_LAST].first;
-}
-
-/* Steps machines until none has mail. Most times none has: a step of the session drains several
- * times. */
+/* Steps machines until none has mail. */
 static void drain(struct zkl__core *core)
 {
-    if (!core->waiting.first && !is_any_ready(core)) {
-        return;
-    }
-    struct zkl__machine *machine = next_ready(core);
-    for (int steps = 0; machine; steps++, machine = next_ready(core)) {
+    for (int steps = 0;; steps++) {
+        struct zkl__machine *machine = NULL;
+        if (!core->ready[ZKL__RANK_FIRST].first) {
+            send_waiting(core); /* what is not wanted any more is refused, which is mail */
+        }
+        for (enum zkl__rank rank = ZKL__RANK_FIRST; !machine && rank < ZKL__RANK_ENDED; rank++) {
+            machine = take_ready(core, rank);
+        }
+        if (!machine) {
+            return;
+        }
         ZKL__ENSURE(steps < STEPS_MOST);
         machine->ops->step(machine);
     }
@@ -599,7 +575,9 @@ static void drain(struct zkl__core *core)
 
 bool zkl__core_settled(const struct zkl__core *core)
 {
-    return core->stepping || !is_any_ready(core);
+    bool any = core->ready[ZKL__RANK_FIRST].first || core->ready[ZKL__RANK_LATER].first ||
+               core->ready[ZKL__RANK_LAST].first;
+    return core->stepping || !any;
 }
 
 /* === its times =============================================================================== */
@@ -617,12 +595,13 @@ bool zkl__core_grants(const struct zkl__core *core)
 /* A holder beyond the end of the lease has lost; jeopardy is reported. */
 static void end_lapsed_leases(struct zkl__core *core)
 {
+    int64_t left = core->lease.until - core->now;
     if (core->held == 0) {
         /* that was the last holder's: the next one is warned in its own time */
         core->jeopardy = false;
         return;
     }
-    if (lease_left(core) <= 0) {
+    if (left <= 0) {
         count_slack(&core->stats, 0);
         ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
             if (zkl__contender_keeps(c)) {
@@ -632,7 +611,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         return;
     }
     bool before = core->jeopardy;
-    core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
+    core->jeopardy = !core->connected || left < zkl__core_least_lease(core) / 4;
     if (core->jeopardy == before) {
         return; /* nobody is granted while little is left, so everybody knows: a step costs what it
                    changes, not what the session holds */

@@ -227,13 +227,9 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
 #define RAISED 1
 #define RAISING 2 /* raised; zkl_stop_raise is at the slots, so no descriptor in them is closed */
 
-/* zkl_stop.process: the process whose sessions are in the slots. 0: no session was in them. */
-static uint32_t tag_of(uint64_t process)
-{
-    return (uint32_t)process << 1;
-}
-
-#define CLEARING 1u /* added to the tag: a thread of that process clears the slots */
+/* zkl_stop.process: twice the process whose sessions are in the slots. 0: no session was in them.
+ */
+#define CLEARING 1u /* is added while a thread of that process clears the slots */
 
 /* --- what a signal handler may do ------------------------------------------------------------ */
 
@@ -253,7 +249,7 @@ void zkl_stop_raise(zkl_stop *stop)
         return;
     }
     uint32_t process = __atomic_load_n(&stop->process, __ATOMIC_SEQ_CST);
-    if (process != 0 && process == tag_of(process_known())) {
+    if (process != 0 && process == (uint32_t)process_known() << 1) {
         __atomic_store_n(&stop->raised, RAISING, __ATOMIC_SEQ_CST);
         for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
             int descriptor = __atomic_load_n(&stop->sessions[i].descriptor, __ATOMIC_SEQ_CST);
@@ -349,7 +345,7 @@ int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *o
             continue;
         }
         int descriptor = zkl__alarms_poke_descriptor(&session->alarms, &session->stop_alarm);
-        clear_slots_of_parent(stop, tag_of(session->process));
+        clear_slots_of_parent(stop, (uint32_t)session->process << 1);
         int slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
         if (slot >= 0) {
             stop->sessions[slot].waits++; /* the session's mutex guards it: the slot is its own */
