@@ -219,6 +219,7 @@ says 'Is a directory'
 
 code 0 env -u PATH "$ZKLOCK" -s memory:usage run --hook true x true
 says_only 'zklock: memory:usage is inside this process: nobody else is kept out'
+code 0 env -C /bin PATH=/usr/sbin: "$ZKLOCK" -s memory:usage run --hook true x ./true
 
 # What cannot be written to standard output is said, and is no success.
 for words in --help --version "help run" "-s memory:usage ls x" "-s memory:usage --json ls x" "-s memory:usage check x" "-s memory:usage hold --for 0 x"; do

@@ -100,7 +100,7 @@ int execute_check(const char *name)
         reason = stat(name, &status) != 0 ? errno : !S_ISREG(status.st_mode) ? EACCES : 0;
         return reason || access(name, X_OK) == 0 ? reason : errno;
     }
-    while (reason != 0 && rest && *rest) {
+    for (bool more = true; reason != 0 && more;) { /* an empty one is the current directory */
         char file[PATH_MAX];
         size_t length = strcspn(rest, ":");
         int written =
@@ -109,7 +109,8 @@ int execute_check(const char *name)
             S_ISREG(status.st_mode)) {
             reason = access(file, X_OK) == 0 ? 0 : errno;
         }
-        rest += length + (rest[length] == ':');
+        more = rest[length] == ':';
+        rest += length + more;
     }
     return reason;
 }
