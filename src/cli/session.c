@@ -415,6 +415,8 @@ const char *ask(const char *host, const char *port, const char *question, int ti
     }
     answer[got] = '\0';
     close(fd);
-    ask_why = "no response"; /* if it is none */
-    return piece == 0 ? answer : NULL;
+    ask_why = got > 0 || piece > 0 ? "no response"
+                                   : "closes the connection: it wants TLS, or has as many from "
+                                     "this host as its maxClientCnxns permits";
+    return piece == 0 && got > 0 ? answer : NULL;
 }

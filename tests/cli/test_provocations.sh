@@ -145,7 +145,8 @@ matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\
 ends "exit code of a holder without servers" 120
 # More connections from one host than the servers permit.
 one_line "too many connections" 122 "no response from .*; is it running\\? .*'zklock doctor' asks each" \
-    "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -C maxClientCnxns=1 -- zklock -q run -w 60s x sh -c 'exec zklock run -w 3s y true'"
+    "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -C maxClientCnxns=1 -- zklock -q run -w 60s x sh -c 'zklock doctor >$work/doctor 2>&1; exec zklock run -w 3s y true'"
+file_matches "the doctor of it" doctor 'maxClientCnxns'
 # Half of the servers are gone.
 one_line "two of three servers gone" 122 "no response from .* within .*'zklock doctor' asks each" \
     "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -n 3 -- bash -c 'set -- \$ZKLOCK_SANDBOX_PIDS; kill -9 \$1 \$2; zklock run -w 4s x true'"
