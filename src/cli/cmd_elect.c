@@ -115,6 +115,8 @@ static int next(int code)
     }
     if (!ends) {
         job_begin(); /* what ends it from now on is not the end of this term */
+        runner.granted_ms = 0;
+        contend.begun_ms = now_ms();
     }
     if (!ends && code == CLI_GO_ON) {
         code = campaign();

@@ -416,7 +416,6 @@ static int write_report(int code)
 
 static int queue_and_run(void)
 {
-    runner.granted_ms = runner.ended_ms = 0;
     int code = contend_acquire();
     if (code != CLI_GO_ON) {
         return code;
@@ -455,7 +454,6 @@ static int open_and_queue(void)
         code = queue_and_run();
         code = policy->next ? policy->next(code) : code;
         if (code == CLI_GO_ON) { /* the next acquire begins without the results of this one */
-            contend.begun_ms = now_ms();
             contend.decided = false;
             contend.result = ZKL_OK;
             contend.grant = (zkl_grant){0};
