@@ -92,10 +92,10 @@ bool cli_take_duration(const char *option, const char *value, int64_t least, int
 bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
                      int *number)
 {
-    char *end = NULL;
     errno = 0;
-    long parsed = strtol(value, &end, 10);
-    if (errno || end == value || *end || parsed < least || parsed > most) {
+    long parsed = strtol(value, NULL, 10);
+    bool digits = *value && !value[strspn(value, "0123456789")]; /* no sign, as in a duration */
+    if (errno || !digits || parsed < least || parsed > most) {
         cli_error("%s: '%s' is not a number from %" PRId64 " to %" PRId64, option, value, least,
                   most);
         return false;

@@ -55,6 +55,8 @@ done <<'TABLE'
 125|run -E -1 x true|not a number from 0 to 255
 125|run -E 600 x true|not a number from 0 to 255
 125|run -E 3x x true|not a number from 0 to 255
+125|run -E +3 x true|not a number from 0 to 255
+125|run -E ' 3' x true|not a number from 0 to 255
 125|run -j -1 x true|-j: '-1' is not a number from 0 to 10000
 125|run -j some x true|not a number from 0 to 10000
 125|run -r -j 3 x true|exclude each other
