@@ -74,11 +74,13 @@ static bool have_jar(const char *folder, const char *name, const char *package)
 
 static bool find_parts(void)
 {
-    static char java[PATH_MAX], absolute[PATH_MAX];
+    static char java[PATH_MAX + sizeof "/bin/java"], absolute[PATH_MAX];
+    char absolute_home[PATH_MAX];
     const char *home = getenv("JAVA_HOME"), *jars = getenv("ZKLOCK_SANDBOX_JARS");
-    snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
-    guardian_order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
     /* Servers work in another directory. What is not there is named by have_jar(). */
+    home = home && *home ? realpath(home, absolute_home) : NULL;
+    snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
+    guardian_order.java = home && access(java, X_OK) == 0 ? java : "java";
     jars = jars && *jars ? jars : "/usr/share/java";
     guardian_order.jars = realpath(jars, absolute) ? absolute : jars;
     if (execute_check(guardian_order.java) != 0) {

@@ -105,6 +105,7 @@ kill -TERM "$pid"
 wait "$pid"
 
 code 0 env -C "${ZKLOCK_SANDBOX_JARS:-/usr/share/java}" ZKLOCK_SANDBOX_JARS=. zklock sandbox true
+code 0 env -C "$work/tmp" TMPDIR=ü zklock sandbox env -C / sh -c 'ls "$ZKLOCK_SANDBOX_DIR"'
 
 # What is missing is named.
 code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox

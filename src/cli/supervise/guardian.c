@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <ftw.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -220,8 +221,10 @@ static bool serve(void)
 
 static bool make_below(const char *parent)
 {
-    int length = snprintf(guardian_report.folder, sizeof guardian_report.folder,
-                          "%s/zklock-sandbox-XXXXXX", parent);
+    char absolute[PATH_MAX]; /* CMD may work in another directory */
+    int length =
+        snprintf(guardian_report.folder, sizeof guardian_report.folder, "%s/zklock-sandbox-XXXXXX",
+                 realpath(parent, absolute) ? absolute : parent);
     if (length < 0 || (size_t)length >= sizeof guardian_report.folder) {
         errno = ENAMETOOLONG;
         return false;
