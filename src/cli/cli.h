@@ -189,6 +189,8 @@ void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
+/* What was printed is written to standard output; false: it cannot be, and main.c will say why. */
+bool cli_flush(void);
 /* Width of the terminal that fd is; 80 when it is none. */
 size_t cli_columns(int fd);
 

@@ -189,7 +189,7 @@ static int measure_all(void)
                     : printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, bench.count,
                              (double)median / 1e6, (double)p99 / 1e6,
                              (double)median / read_ns) > 0 &&
-                          fflush(stdout) == 0;
+                          cli_flush();
             code = printed ? CLI_GO_ON : EXIT_FAILED;
         }
     }

@@ -192,7 +192,7 @@ static bool print_servers(void)
         return queues_print_json(json_pack("{s:s, s:o, s:s}", "servers", guardian_report.servers,
                                            "pids", pids, "folder", guardian_report.folder));
     }
-    return printf("ZKLOCK_SERVERS=%s\n", guardian_report.servers) > 0 && fflush(stdout) == 0;
+    return printf("ZKLOCK_SERVERS=%s\n", guardian_report.servers) > 0 && cli_flush();
 }
 
 static int run(const char **words)

@@ -309,6 +309,15 @@ static int dispatch(void)
     return code == CLI_GO_ON ? command->run(words) : code;
 }
 
+static int unwritten; /* errno */
+
+bool cli_flush(void)
+{
+    bool done = fflush(stdout) == 0;
+    unwritten = done ? unwritten : errno;
+    return done;
+}
+
 int main(int argc, char **argv)
 {
 #ifdef M_ARENA_MAX
@@ -339,9 +348,9 @@ int main(int argc, char **argv)
     words = (const char **)argv;
     int code = dispatch();
     /* What was printed may still be on its way, and a disk full. */
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        cli_error("standard output: %s", errno ? strerror(errno) : "it was not written whole");
+    if (!cli_flush() || ferror(stdout)) {
+        cli_error("standard output: %s",
+                  unwritten ? strerror(unwritten) : "it was not written whole");
         return EXIT_FAILED;
     }
     return code == CLI_GO_ON ? EXIT_DONE : code;

@@ -285,7 +285,7 @@ char *queues_json_text(json_t *object)
 bool queues_print_json(json_t *object)
 {
     char *text = queues_json_text(object);
-    bool printed = text && puts(text) >= 0 && fflush(stdout) == 0;
+    bool printed = text && puts(text) >= 0 && cli_flush();
     free(text);
     return printed;
 }
