@@ -520,15 +520,7 @@ static void on_change(struct zkl__object *object)
     }
 }
 
-static void stop_observing(struct zkl__object *object)
-{
-    zkl__observer_end(&((struct zkl_election_observer *)object)->machine);
-}
-
-static const struct zkl__object_ops ops = {
-    .stop = stop_observing,
-    .report = on_change,
-};
+static const struct zkl__object_ops ops = {.report = on_change};
 
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
                          zkl_election_changed_fn changed, void *payload, zkl_error *err)
@@ -548,9 +540,10 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     observer->payload = payload;
     observer->machine.watcher.dir = object->path;
     observer->machine.show = on_leader;
-    zkl__observer_begin(&observer->machine, session->core, observer);
+    object->watcher = &observer->machine.watcher;
+    zkl__watcher_begin(object->watcher, session->core, &zkl__observer_ops, observer);
     *out = observer; /* before changed can be called with it */
-    zkl__object_wake(object, &observer->machine.watcher);
+    zkl__object_wake(object);
     zkl__session_leave(session);
     return ZKL_OK;
 }

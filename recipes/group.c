@@ -57,15 +57,7 @@ static void report_members(struct zkl__object *object)
     }
 }
 
-static void stop_observing(struct zkl__object *object)
-{
-    zkl__member_list_end(&((struct zkl_group_observer *)object)->list);
-}
-
-static const struct zkl__object_ops ops = {
-    .stop = stop_observing,
-    .report = report_members,
-};
+static const struct zkl__object_ops ops = {.report = report_members};
 
 int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char *path,
                       zkl_group_changed_fn changed, void *payload, zkl_error *err)
@@ -84,9 +76,10 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     watcher->payload = payload;
     watcher->list.watcher.dir = object->path;
     watcher->list.show = on_members;
-    zkl__member_list_begin(&watcher->list, session->core, watcher);
+    object->watcher = &watcher->list.watcher;
+    zkl__watcher_begin(object->watcher, session->core, &zkl__member_list_ops, watcher);
     *out = watcher; /* before changed can be called with it */
-    zkl__object_wake(object, &watcher->list.watcher);
+    zkl__object_wake(object);
     zkl__session_leave(session);
     return ZKL_OK;
 }
@@ -159,7 +152,6 @@ static void report_state(struct zkl__object *object)
 static void stop_membership(struct zkl__object *object)
 {
     struct zkl_group *group = (struct zkl_group *)object;
-    zkl__membership_end(&group->m);
     zkl__calls_poke(&group->object);
     on_left(group);
 }
@@ -224,6 +216,7 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
                                   .data = zkl__copy_text(heap, o.data ? o.data : session->whoami),
                                   .acl = o.acl ? zkl__acl_copy(heap, o.acl) : NULL,
                                   .make_path = zkl__copy_text(heap, path)};
+    object->watcher = &m->watcher;
     group->leave_timeout_ms = o.leave_timeout_ms;
     group->state_fn = o.state_fn;
     group->payload = o.payload;
@@ -245,7 +238,7 @@ static void begin_leaving(struct zkl_group *group)
     group->reported = ZKL_STATE_IDLE;
     group->departures++;
     zkl__calls_poke(&group->object);
-    zkl__object_wake(&group->object, &group->m.watcher);
+    zkl__object_wake(&group->object);
 }
 
 void zkl_group_free(zkl_group *group)
@@ -303,7 +296,7 @@ static int run_join(struct zkl__call *call)
     change->departures = group->departures;
     change->joining = true;
     zkl__membership_join(&group->m);
-    zkl__object_wake(&group->object, &group->m.watcher);
+    zkl__object_wake(&group->object);
     AWAIT_CALL(call, await_member(change, group->m.joined));
     change->joining = false;
     CALL_END(call);
@@ -332,7 +325,7 @@ static int run_update(struct zkl__call *call)
     call->block = NULL;
     m->stale = true;
     m->code = ZKL_OK;
-    zkl__object_wake(&group->object, &m->watcher);
+    zkl__object_wake(&group->object);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(m)));
     CALL_END(call);
 }

@@ -348,7 +348,7 @@ static void dismantle(zkl_partition *partition)
     }
     partition->callback_depth++; /* the callbacks of the locks do not come here again */
     partition->object.freed = true;
-    partition->object.ops->stop(&partition->object);
+    zkl__object_stop(&partition->object);
     zkl__alarms_set(&session->alarms, &partition->margin.alarm, INT64_MAX);
     zkl__callbacks_unpost(&session->callbacks, &partition->object.notice);
     zkl__session_leave(session);
@@ -374,7 +374,7 @@ static void reconcile(zkl_partition *partition)
     if (running && member && strcmp(now.node, partition->node) != 0) {
         zkl__name_copy(partition->node, now.node);
         zkl__member_list_renew(&partition->list);
-        zkl__object_wake(object, &partition->list.watcher);
+        zkl__object_wake(object);
     }
     if (partition->phase == ZKL__PARTITION_STOPPING) {
         enter_phase(partition, ZKL__PARTITION_UNWINDING);
@@ -513,7 +513,6 @@ static void stop_watching(struct zkl__object *object)
 {
     zkl_partition *partition = (zkl_partition *)object;
     begin_stop(partition);
-    zkl__member_list_end(&partition->list);
     zkl__alarms_set(&object->session->alarms, &partition->retry.alarm, INT64_MAX);
 }
 
@@ -658,7 +657,8 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
                                                 .wanted = is_member,
                                                 .show = on_members,
                                                 .refused = on_list_refused};
-    zkl__member_list_begin(&partition->list, session->core, partition);
+    partition->object.watcher = &partition->list.watcher;
+    zkl__watcher_begin(&partition->list.watcher, session->core, &zkl__member_list_ops, partition);
     *out = partition;
     zkl__session_leave(session);
     return ZKL_OK;

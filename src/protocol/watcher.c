@@ -148,9 +148,8 @@ static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
                                                     .answered = on_watcher_reply,
                                                     .order = on_watcher_order};
 
-/* It sends nothing before it is woken, or the session is connected. */
-static void watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
-                          const struct zkl__watcher_ops *ops, void *owner)
+void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
+                        const struct zkl__watcher_ops *ops, void *owner)
 {
     w->machine.ops = &machine_ops;
     w->machine.core = core;
@@ -162,10 +161,13 @@ static void watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
     zkl__list_prepend(&core->machines[ZKL__RANK_LATER], &w->machine.in_session);
 }
 
-/* It acts no more, and its memory may go. */
-static void watcher_end(struct zkl__watcher *w)
+void zkl__watcher_end(struct zkl__watcher *w)
 {
     struct zkl__core *core = w->core;
+    if (!core) {
+        return;
+    }
+    w->ops->end(w);
     zkl__watcher_unwatch(w);
     zkl__core_forget(&w->machine);
     zkl__machine_unready(&w->machine);
@@ -497,10 +499,18 @@ static void on_member_rests(struct zkl__watcher *watcher)
     m->rests(watcher->owner);
 }
 
+static void end_member(struct zkl__watcher *watcher)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    zkl__peers_resign(watcher->core, m->queue, &m->peer);
+    m->queue = NULL;
+}
+
 const struct zkl__watcher_ops zkl__membership_ops = {.next = next_of_member,
                                                      .answered = on_member_reply,
                                                      .changed = on_member_change,
-                                                     .rests = on_member_rests};
+                                                     .rests = on_member_rests,
+                                                     .end = end_member};
 
 bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
 {
@@ -508,19 +518,9 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
     m->queue = zkl__peers_enroll(core, path, &m->peer);
     if (m->queue) {
-        watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
+        zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
     }
     return m->queue;
-}
-
-void zkl__membership_end(struct zkl__membership *m)
-{
-    struct zkl__core *core = m->watcher.core;
-    if (core) {
-        watcher_end(&m->watcher);
-        zkl__peers_resign(core, m->queue, &m->peer);
-        m->queue = NULL;
-    }
 }
 
 /* === the members of a group ================================================================= */
@@ -610,24 +610,19 @@ static void on_list_change(struct zkl__watcher *watcher, bool session_over)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner)
+static void end_list(struct zkl__watcher *watcher)
 {
-    static const struct zkl__watcher_ops ops = {.next_states = list_states,
-                                                .next = next_of_list,
-                                                .answered = on_list_reply,
-                                                .looked = on_list_look,
-                                                .changed = on_list_change};
-    watcher_begin(&list->watcher, core, &ops, owner);
+    struct zkl__member_list *list = (struct zkl__member_list *)watcher;
+    zkl__free(&watcher->core->config.heap, list->children);
+    list->children = NULL;
 }
 
-void zkl__member_list_end(struct zkl__member_list *list)
-{
-    if (list->watcher.core) {
-        zkl__free(&list->watcher.core->config.heap, list->children);
-        list->children = NULL;
-        watcher_end(&list->watcher);
-    }
-}
+const struct zkl__watcher_ops zkl__member_list_ops = {.next_states = list_states,
+                                                      .next = next_of_list,
+                                                      .answered = on_list_reply,
+                                                      .looked = on_list_look,
+                                                      .changed = on_list_change,
+                                                      .end = end_list};
 
 void zkl__member_list_renew(struct zkl__member_list *list)
 {
@@ -855,22 +850,17 @@ static void on_observer_change(struct zkl__watcher *watcher, bool session_over)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *owner)
+static void end_observer(struct zkl__watcher *watcher)
 {
-    static const struct zkl__watcher_ops ops = {.next_states = observer_states,
-                                                .next = next_of_observer,
-                                                .answered = on_observer_reply,
-                                                .changed = on_observer_change};
-    watcher_begin(&o->watcher, core, &ops, owner);
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    zkl__free(&watcher->core->config.heap, o->children);
+    zkl__free(&watcher->core->config.heap, o->order);
+    o->children = NULL;
+    o->order = NULL;
 }
 
-void zkl__observer_end(struct zkl__observer *o)
-{
-    if (o->watcher.core) {
-        zkl__free(&o->watcher.core->config.heap, o->children);
-        zkl__free(&o->watcher.core->config.heap, o->order);
-        o->children = NULL;
-        o->order = NULL;
-        watcher_end(&o->watcher);
-    }
-}
+const struct zkl__watcher_ops zkl__observer_ops = {.next_states = observer_states,
+                                                   .next = next_of_observer,
+                                                   .answered = on_observer_reply,
+                                                   .changed = on_observer_change,
+                                                   .end = end_observer};

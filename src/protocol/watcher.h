@@ -27,6 +27,8 @@ struct zkl__watcher_ops {
     void (*changed)(struct zkl__watcher *watcher, bool session_over);
     /* The last thing in a step in which nothing was to be sent: it may end here. NULL: nothing. */
     void (*rests)(struct zkl__watcher *watcher);
+    /* Gives back what its kind has. */
+    void (*end)(struct zkl__watcher *watcher);
 };
 
 /* The owner's memory, zeroed before it begins. */
@@ -48,6 +50,12 @@ struct zkl__watcher {
     struct zkl__watch watch;
 };
 
+/* What its owner fills in is filled in: of a membership by zkl__membership_begin. It sends nothing
+ * before it is woken, or the session is connected. */
+void zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
+                        const struct zkl__watcher_ops *ops, void *owner);
+/* It acts no more, and its memory may go. Not begun, or ended already: nothing. */
+void zkl__watcher_end(struct zkl__watcher *watcher);
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
 void zkl__watcher_wake(struct zkl__watcher *watcher);
 /* It watches nothing. */
@@ -117,7 +125,6 @@ static inline bool zkl__member_settled(const struct zkl__membership *m)
 
 /* Before the first use: what its owner fills in is filled in. False: no memory. */
 bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner);
-void zkl__membership_end(struct zkl__membership *m);
 /* Another one of this session is a member under our id, or about to be; or (leaving) is on its way
  * out. The two would take each other's node for their own. */
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving);
@@ -126,7 +133,7 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving);
 void zkl__membership_join(struct zkl__membership *m);
 void zkl__membership_leave(struct zkl__membership *m);
 
-/* For its test: what it does as a watcher. */
+/* What it does as a watcher. */
 extern const struct zkl__watcher_ops zkl__membership_ops;
 
 /* === the members of a group =================================================================== */
@@ -161,9 +168,7 @@ struct zkl__member_list {
     size_t looked; /* of them: the next look is at the first unknown from here on */
 };
 
-/* What the owner fills in is filled in. */
-void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner);
-void zkl__member_list_end(struct zkl__member_list *list);
+extern const struct zkl__watcher_ops zkl__member_list_ops;
 /* What was shown is out of date. The owner wakes the watcher. */
 void zkl__member_list_renew(struct zkl__member_list *list);
 
@@ -212,8 +217,6 @@ struct zkl__observer {
     struct zkl__stat stat;          /* of it, while it may not be read */
 };
 
-/* What the owner fills in is filled in. */
-void zkl__observer_begin(struct zkl__observer *observer, struct zkl__core *core, void *owner);
-void zkl__observer_end(struct zkl__observer *observer);
+extern const struct zkl__watcher_ops zkl__observer_ops;
 
 #endif

@@ -28,7 +28,7 @@ static int await_nothing_left(zkl_session *session)
         zkl__session_wake(session);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             if (object->ops->is_waiting && object->ops->is_waiting(object)) {
-                object->ops->stop(object);
+                zkl__object_stop(object);
             }
         }
     }
@@ -36,7 +36,7 @@ static int await_nothing_left(zkl_session *session)
     /* Everything that is pending ends, and everything that is held is released. */
     session->status.closing = true;
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-        object->ops->stop(object); /* what its user has freed may end here */
+        zkl__object_stop(object); /* what its user has freed may end here */
     }
     zkl__calls_close(session);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});

@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+void zkl__object_stop(struct zkl__object *object)
+{
+    if (object->watcher) {
+        zkl__watcher_end(object->watcher);
+    }
+    if (object->ops->stop) {
+        object->ops->stop(object);
+    }
+}
+
 void zkl__object_unref(struct zkl__object *object)
 {
     zkl_session *session = object->session;
@@ -10,7 +20,7 @@ void zkl__object_unref(struct zkl__object *object)
     if (--object->refs > 0) {
         return;
     }
-    object->ops->stop(object);
+    zkl__object_stop(object);
     zkl__list_remove(&session->objects, &object->link);
     if (object->ops->destroy) {
         object->ops->destroy(object);
@@ -22,11 +32,12 @@ void zkl__object_unref(struct zkl__object *object)
     zkl__session_drop(session);
 }
 
-void zkl__object_wake(struct zkl__object *object, struct zkl__watcher *watcher)
+void zkl__object_wake(struct zkl__object *object)
 {
-    if (watcher->core) {
-        zkl__session_event(object->session,
-                           (struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &watcher->machine});
+    if (object->watcher->core) {
+        zkl__session_event(
+            object->session,
+            (struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &object->watcher->machine});
     }
 }
 
@@ -120,7 +131,7 @@ void zkl__object_free(struct zkl__object *object, bool goes_on)
     zkl_session *session = object->session;
     object->freed = true;
     if (!goes_on) {
-        object->ops->stop(object);
+        zkl__object_stop(object);
     }
     zkl__callbacks_unpost(&session->callbacks, &object->notice);
     zkl__object_unref(object);

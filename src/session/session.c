@@ -565,7 +565,7 @@ static int end(struct zkl__call *call, int rc)
         session->status.state != ZKL_SESSION_CLOSED) {
         zkl__session_set_state(session, ZKL_SESSION_CLOSED, rc);
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-            object->ops->stop(object);
+            zkl__object_stop(object);
         }
     }
     return late ? why : rc;

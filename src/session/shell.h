@@ -164,9 +164,9 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
  * held, unless a comment says otherwise. */
 struct zkl__object;
 struct zkl__object_ops {
-    /* When the session closes, before the core is closed: gives up what is pending, which ends with
-     * ZKL_ECLOSED, and what is held. At the end of the object: ends its machine. Also in a step,
-     * and when that has ended, or was not begun. */
+    /* Its watcher has ended. When the session closes, before the core is closed: gives up what is
+     * pending, which ends with ZKL_ECLOSED, and what is held. At the end of the object, too. Also
+     * in a step, and more than once. NULL: there is nothing else. */
     void (*stop)(struct zkl__object *object);
     /* Whether an acquire of it is pending. NULL: it acquires nothing. */
     bool (*is_waiting)(const struct zkl__object *object);
@@ -186,7 +186,8 @@ struct zkl__object {
     struct zkl__link link;  /* in session->objects */
     struct zkl__list calls; /* calls that end with it */
     struct zkl__callback notice;
-    void *seen, *shown; /* by its machine; to the user. NULL: nothing yet */
+    struct zkl__watcher *watcher; /* its machine, which is in its memory; NULL: it has none */
+    void *seen, *shown;           /* by its machine; to the user. NULL: nothing yet */
 };
 
 /* Session mutex not held. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes,
@@ -199,9 +200,11 @@ int zkl__object_new(struct zkl__object **out, size_t size, const struct zkl__obj
 void zkl__object_free(struct zkl__object *object, bool goes_on);
 /* Also in a step. */
 void zkl__object_unref(struct zkl__object *object);
+/* Ends its watcher, and stops. Also in a step. */
+void zkl__object_stop(struct zkl__object *object);
 
-/* Not in a step: its machine acts, if it is there. */
-void zkl__object_wake(struct zkl__object *object, struct zkl__watcher *watcher);
+/* Not in a step: its watcher acts, if that has not ended. */
+void zkl__object_wake(struct zkl__object *object);
 /* Posts the callback, which calls `report`. Also in a step. */
 void zkl__object_post(struct zkl__object *object);
 

@@ -155,8 +155,7 @@ TEST(test_too_many_watched_bytes)
 static bool count_shown(void *owner, const struct zkl__leader *leader)
 {
     (void)leader;
-    ++*(int *)owner;
-    return true;
+    return ++*(int *)owner;
 }
 
 /* An observer waits for room, and warns once, however often it tries. */
@@ -167,7 +166,7 @@ TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
     int shown = 0;
     struct zkl__watch big;
     struct zkl__observer observer = {.watcher.dir = LONG_PATH, .show = count_shown};
-    zkl__observer_begin(&observer, script.core, &shown);
+    zkl__watcher_begin(&observer.watcher, script.core, &zkl__observer_ops, &shown);
     for (int round = 1; round <= 2; round++) {
         watch_much(&big);
         script_step((struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &observer.watcher.machine});
@@ -183,7 +182,7 @@ TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
         script_deliver();
         script_remove(LONG_PATH);
     }
-    zkl__observer_end(&observer);
+    zkl__watcher_end(&observer.watcher);
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
