@@ -605,7 +605,7 @@ static bool inspection_begin(struct zkl__contender *c)
     if (!index) {
         return false;
     }
-    size_t before = zkl__list_before(c, index), bytes = 0;
+    size_t before = zkl__list_before(index, c->node.name), bytes = 0;
     for (size_t i = 0; i < before; i++) {
         bytes += strlen(index->entries[i].name) + 1;
     }
@@ -616,9 +616,9 @@ static bool inspection_begin(struct zkl__contender *c)
         struct zkl__children *candidates = (struct zkl__children *)(inspection + 1);
         char *names = (char *)&candidates->all[before];
         for (size_t i = before; i > 0; i--) {
-            if (zkl__name_conflicts(c, index->entries[i - 1].name)) {
-                candidates->all[candidates->count++].name =
-                    zkl__text_put(&names, index->entries[i - 1].name);
+            const struct zkl__list_entry *entry = &index->entries[i - 1];
+            if (zkl__kind_conflicts(c, entry->name, entry->kind)) {
+                candidates->all[candidates->count++].name = zkl__text_put(&names, entry->name);
             }
         }
         inspection->batch = BATCH_FIRST;
@@ -644,9 +644,13 @@ static const struct zkl__child *inspection_nearest(const struct zkl__contender *
 
 /* --- requests and replies -------------------------------------------------------------------- */
 
+/* With the last reply that is due the batch is over. */
 static void end_batch(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (--c->suspicion.due > 0) {
+        return;
+    }
     if (inspection && !inspection->broken) {
         inspection->batch = inspection->batch * BATCH_GROWTH < BATCH_MOST
                                 ? inspection->batch * BATCH_GROWTH
@@ -675,9 +679,7 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
     } else { /* NOAUTH does not prove absence: the watch on it will say more */
         candidate->verdict = ZKL__CHILD_EPHEMERAL;
     }
-    if (--c->suspicion.due == 0) {
-        end_batch(c);
-    }
+    end_batch(c);
 }
 
 /* Sends the next batch, or the part of the last one that got no response, unless it is under way.
@@ -699,9 +701,7 @@ static void inspection_send(struct zkl__contender *c)
         zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
         i = zkl__children_unknown(candidates, i + 1);
     }
-    if (--c->suspicion.due == 0) {
-        end_batch(c);
-    }
+    end_batch(c);
 }
 
 /* === the predecessor ========================================================================== */
@@ -720,7 +720,7 @@ static const char *predecessor_hidden(const struct zkl__contender *c)
 {
     const char *name = c->predecessor.access == ZKL__ACCESS_NONE ? predecessor_name(c) : NULL;
     bool stands = name && zkl__list_has(c->event->reply, c->core->index, name) &&
-                  zkl__name_conflicts(c, name);
+                  zkl__kind_conflicts(c, name, zkl__name_parse(name).kind);
     return stands ? name : NULL;
 }
 
@@ -772,7 +772,7 @@ static bool predecessor_position(struct zkl__contender *c)
         return true;
     }
     const struct zkl__list_index *index = zkl__list_sorted(c, c->event->reply);
-    size_t follows = 0, before = index ? zkl__list_before(c, index) : 0;
+    size_t follows = 0, before = index ? zkl__list_before(index, c->node.name) : 0;
     for (size_t i = 0; i < before; i++) {
         follows += zkl__kind_conflicts(c, index->entries[i].name, index->entries[i].kind);
     }
@@ -929,13 +929,8 @@ static void predecessor_on_reply(struct zkl__contender *c)
  * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake that is
  * reported, and endangers neither. */
 
-static void fail_by_conflict(struct zkl__contender *c)
-{
-    bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
-    contender_fail(c, ZKL_ECONFLICT,
-                   semaphore ? "the path is in use as a semaphore, with locks and leases below"
-                             : "the path is in use as a partition, with members and pieces below");
-}
+#define A_SEMAPHORE "the path is in use as a semaphore, with locks and leases below"
+#define A_PARTITION "the path is in use as a partition, with members and pieces below"
 
 /* A contender that waited already was there before the semaphore, which finds it in a list of its
  * own and fails. */
@@ -955,7 +950,7 @@ static bool path_conflict_seen(struct zkl__contender *c)
         return false;
     }
     if (strcmp(directory, "leases") == 0 && size > 0 && size <= ZKL__LIMIT_LONGEST) {
-        fail_by_conflict(c);
+        contender_fail(c, ZKL_ECONFLICT, A_SEMAPHORE);
         return true;
     }
     if (c->state != ZKL__LISTING) {
@@ -975,7 +970,8 @@ static void path_conflict_on_reply(struct zkl__contender *c)
     } else if (!zkl__rc_decides(reply->rc)) {
         contender_fail_by_reply(c);
     } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
-        fail_by_conflict(c);
+        bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
+        contender_fail(c, ZKL_ECONFLICT, semaphore ? A_SEMAPHORE : A_PARTITION);
     } else {
         char name[sizeof "members/" + ZKL__NAME_LONGEST];
         const char *newest = lists && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;

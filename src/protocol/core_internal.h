@@ -373,8 +373,8 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 /* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
 const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
                                   const struct zkl__list_index *index);
-/* How many entries stand before ours. Not of NULL. */
-size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
+/* How many entries stand before that number. Not of NULL. */
+size_t zkl__list_before(const struct zkl__list_index *index, const char *name);
 /* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
  * "members" for one that also has "pieces", a partition's; else NULL. */
 const char *zkl__list_user(const struct zkl__reply *list);
@@ -389,7 +389,6 @@ const char *zkl__list_user(const struct zkl__reply *list);
  * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
  * looked at each time. */
 bool zkl__kind_conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind);
-bool zkl__name_conflicts(const struct zkl__contender *c, const char *name);
 
 /* === the contenders of a session in one queue ================================================= */
 

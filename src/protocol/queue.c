@@ -37,11 +37,6 @@ bool zkl__kind_conflicts(const struct zkl__contender *c, const char *name, zkl_k
                       (!c->node.czxid || *czxid <= c->node.czxid || kind == ZKL_KIND_READ));
 }
 
-bool zkl__name_conflicts(const struct zkl__contender *c, const char *name)
-{
-    return zkl__kind_conflicts(c, name, zkl__name_parse(name).kind);
-}
-
 /* --- the index ------------------------------------------------------------------------------- */
 
 static int compare_positions(const void *one, const void *other)
@@ -92,9 +87,9 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     return index;
 }
 
-/* How many stand before that position. */
-static size_t count_before(const struct zkl__list_index *index, int32_t position)
+size_t zkl__list_before(const struct zkl__list_index *index, const char *name)
 {
+    int32_t position = zkl__sequence_diff(zkl__name_sequence(name), index->base);
     size_t low = 0, high = index->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -112,9 +107,9 @@ static size_t count_before(const struct zkl__list_index *index, int32_t position
 /* NULL: no contender has this name. */
 static struct zkl__list_entry *index_find(struct zkl__list_index *index, const char *name)
 {
-    int32_t position = zkl__sequence_diff(zkl__name_sequence(name), index->base);
-    for (size_t i = count_before(index, position);
-         i < index->count && index->entries[i].position == position; i++) {
+    const size_t first = zkl__list_before(index, name); /* and others with the same number follow */
+    for (size_t i = first;
+         i < index->count && index->entries[i].position == index->entries[first].position; i++) {
         if (strcmp(index->entries[i].name, name) == 0) {
             return &index->entries[i];
         }
@@ -191,16 +186,11 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     }
 }
 
-size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
-{
-    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
-}
-
 const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
                                   const struct zkl__list_index *index)
 {
     int32_t own = zkl__name_sequence(c->node.name);
-    for (size_t i = index ? zkl__list_before(c, index) : 0; i > 0;) {
+    for (size_t i = index ? zkl__list_before(index, c->node.name) : 0; i > 0;) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
         if (zkl__kind_conflicts(c, entry->name, entry->kind)) {
             return entry->name;
@@ -216,7 +206,7 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
         int32_t position = zkl__sequence_diff(zkl__name_sequence(name), own);
         bool nearer = position < 0 &&
                       (!predecessor || position > nearest); /* seldom: then the kind is looked at */
-        if (nearer && zkl__name_conflicts(c, name)) {
+        if (nearer && zkl__kind_conflicts(c, name, zkl__name_parse(name).kind)) {
             nearest = position;
             predecessor = name;
         }

@@ -308,28 +308,25 @@ static int take_slot(zkl_stop *stop, int descriptor)
     return -1;
 }
 
-static void end_wait(struct zkl__stop_wait *wait)
-{
-    zkl_stop *stop = wait->stop;
-    if (!stop) {
-        return;
-    }
-    if (wait->in) {
-        zkl__list_remove(wait->in, &wait->link);
-    }
-    if (--stop->sessions[wait->slot].waits == 0) {
-        __atomic_store_n(&stop->sessions[wait->slot].descriptor, 0, __ATOMIC_SEQ_CST);
-        while (__atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST) == RAISING) {
-            sched_yield(); /* afterwards nobody writes to the descriptor by way of this token */
-        }
-    }
-    wait->stop = NULL;
-}
-
 void zkl__stops_end(struct zkl__stops *stops)
 {
-    end_wait(&stops->waits[0]);
-    end_wait(&stops->waits[1]);
+    for (int i = 0; i < 2; i++) {
+        struct zkl__stop_wait *wait = &stops->waits[i];
+        zkl_stop *stop = wait->stop;
+        if (!stop) {
+            continue;
+        }
+        if (wait->in) {
+            zkl__list_remove(wait->in, &wait->link);
+        }
+        if (--stop->sessions[wait->slot].waits == 0) {
+            __atomic_store_n(&stop->sessions[wait->slot].descriptor, 0, __ATOMIC_SEQ_CST);
+            while (__atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST) == RAISING) {
+                sched_yield(); /* afterwards nobody writes to the descriptor by way of this token */
+            }
+        }
+        wait->stop = NULL;
+    }
 }
 
 int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
