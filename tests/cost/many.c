@@ -1,7 +1,8 @@
-/* many KIND COUNT: one session of memory: with COUNT objects of a kind. Prints what each phase of their life takes, per object. Under
- * callgrind each phase is a part of the profile, with its instructions: see ./linear.
- *   many --kinds     prints the names */
+/* many FEW MOST [KIND]: of that kind, or of each one, one session of memory: with FEW objects, and one with MOST. Under callgrind each phase of
+ * their life is a part of the profile, with its instructions: see ./linear. */
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <valgrind/callgrind.h>
 
@@ -9,19 +10,16 @@
 #include <zklock/zklock.h>
 #include <zklock/zookeeper.h>
 
-#include "wait.h"
-
 #define LONG 600000 /* ms: a session timeout in which nothing periodic happens */
 
 static zkl_session *session, *rival;
-static zkl_stop stop = ZKL_STOP_INIT;
+static zkl_stop stop;
 static size_t count;
 #define EACH_OBJECT(i) for (size_t i = 0; i < count; i++)
 static const char *kind;
 static char (*paths)[32];
 static zkl_lock **locks;
 static zkl_error err;
-static int64_t since;
 
 static void must(int code)
 {
@@ -84,27 +82,25 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 static void begin_phases(void)
 {
     CALLGRIND_ZERO_STATS;
-    since = boot_ns();
 }
 
 /* A phase ends here, and the next one begins. */
 static void phase(const char *name)
 {
     char title[64];
-    double us = (double)(boot_ns() - since) / 1000 / (double)count;
-    snprintf(title, sizeof title, "%s %s", kind, name);
-    printf("%-10s %-10s %6zu objects %9.2f us each\n", kind, name, count, us);
+    snprintf(title, sizeof title, "%s %s %zu", kind, name, count);
     CALLGRIND_DUMP_STATS_AT(title);
-    since = boot_ns();
 }
 
 static zkl_session *open_session(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *opened;
+    char store[64];
     options.session_timeout_ms = LONG;
     options.stop = strcmp(kind, "stop") == 0 ? &stop : NULL;
-    must(zkl_session_open(&opened, "memory:many", &options, &err));
+    snprintf(store, sizeof store, "memory:%s-%zu", kind, count);
+    must(zkl_session_open(&opened, store, &options, &err));
     return opened;
 }
 
@@ -484,9 +480,11 @@ static void many_groups(void)
         must(zkl_group_new(&groups[i], session, paths[i], "m", NULL, &err));
     }
     phase("new");
+    must(zkl_testing_delay(session, true, &err)); /* or the scheduler decides which responses come together */
     EACH_OBJECT (i) {
         must(zkl_group_join_async(groups[i], LONG, on_done, NULL, &err));
     }
+    must(zkl_testing_delay(session, false, &err));
     await_events(count);
     phase("join");
     EACH_OBJECT (i) {
@@ -612,65 +610,44 @@ static void many_pieces(void)
     free(pieces);
 }
 
-/* A session keeps 700,000 bytes of watched paths (docs/scaling.md): so many znodes of leaders, or half as many of predecessors, which leave
- * room for holders' own. */
-enum { OBSERVERS_MOST = 10000, WAITERS_MOST = 5000 };
-
 static const struct {
     const char *name;
     void (*run)(void);
-    size_t most; /* 0: any number */
 } kinds[] = {
-    {"locks", many_locks, 0},
-    {"async", many_async, 0},
-    {"tries", many_tries, 0},
-    {"waiters", many_waiters, WAITERS_MOST},
-    {"reads", many_reads, 0},
-    {"elections", many_elections, 0},
-    {"semaphores", many_semaphores, 0},
-    {"permits", many_permits, 0},
-    {"lingering", many_lingering, 0},
-    {"commits", many_commits, 0},
-    {"stop", many_stops, 0},
-    {"losses", many_losses, 0},
-    {"close", many_at_close, 0},
-    {"groups", many_groups, 0},
-    {"observers", many_observers, OBSERVERS_MOST},
-    {"pieces", many_pieces, ZKL_PARTITION_PIECES_MAX},
-    {"calls", many_calls, 0},
-    {"listed", many_listed, 0},
-    {"queue", many_in_one_queue, 0},
-    {"behind", many_behind_a_stranger, 0},
+    {"locks", many_locks},
+    {"async", many_async},
+    {"tries", many_tries},
+    {"waiters", many_waiters},
+    {"reads", many_reads},
+    {"elections", many_elections},
+    {"semaphores", many_semaphores},
+    {"permits", many_permits},
+    {"lingering", many_lingering},
+    {"commits", many_commits},
+    {"stop", many_stops},
+    {"losses", many_losses},
+    {"close", many_at_close},
+    {"groups", many_groups},
+    {"observers", many_observers},
+    {"pieces", many_pieces},
+    {"calls", many_calls},
+    {"listed", many_listed},
+    {"queue", many_in_one_queue},
+    {"behind", many_behind_a_stranger},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-int main(int argc, char **argv)
+static void live_of(size_t which, size_t objects)
 {
-    size_t which = 0;
-    if (argc == 2 && strcmp(argv[1], "--kinds") == 0) {
-        for (size_t i = 0; i < KINDS; i++) {
-            puts(kinds[i].name);
-        }
-        return 0;
-    }
-    count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
-    while (which < KINDS && argc == 3 && strcmp(kinds[which].name, argv[1]) != 0) {
-        which++;
-    }
-    if (which == KINDS || count == 0) {
-        fprintf(stderr, "usage: many KIND COUNT, or many --kinds\n");
-        return 2;
-    }
     kind = kinds[which].name;
-    if (kinds[which].most && count > kinds[which].most) {
-        fprintf(stderr, "many %s: a session has at most %zu\n", kind, kinds[which].most);
-        return 2;
-    }
+    count = objects;
     paths = calloc(count + 1, sizeof *paths);
     locks = calloc(count, sizeof *locks);
     for (size_t i = 0; i <= count; i++) {
         snprintf(paths[i], sizeof *paths, "/many/%06zu", i);
     }
+    stop = (zkl_stop)ZKL_STOP_INIT;
+    events = 0;
     session = open_session();
     rival = open_session();
     begin_phases();
@@ -679,5 +656,19 @@ int main(int argc, char **argv)
     zkl_session_close(rival, LONG);
     free(locks);
     free(paths);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: many FEW MOST [KIND]\n");
+        return 2;
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        if (argc < 4 || strcmp(kinds[i].name, argv[3]) == 0) {
+            live_of(i, strtoul(argv[1], NULL, 10));
+            live_of(i, strtoul(argv[2], NULL, 10));
+        }
+    }
     return 0;
 }
