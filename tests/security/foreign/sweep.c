@@ -32,7 +32,6 @@
 #define MEGABYTE (1000 * 1000) /* less than jute.maxbuffer with the rest of the request */
 #define BRIEFLY 10             /* ms */
 #define QUEUES 2               /* groups of recipes with a queue */
-#define MEMORY "memory:sweep"
 
 /* --- names ------------------------------------------------------------------------------------------------------------ */
 
@@ -350,19 +349,24 @@ static void play_group(const struct scene *scene, size_t number, int group, stru
     }
 }
 
-static void *work(void *arg)
+/* In memory each worker has a tree of its own: the end of a session looks at all znodes. */
+static void *work(void *number)
 {
-    (void)arg;
     zkl_session *session = NULL;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    char servers[PATH_BYTES];
+    int length = snprintf(servers, sizeof servers, "%s", all.servers);
+    if (all.store == &zkl__store_memory) {
+        snprintf(servers + length, sizeof servers - (size_t)length, "-%d", (int)(intptr_t)number);
+    }
     options.tick_ms = 500;
     options.session_timeout_ms = 60000;
-    if (zkl_session_open(&session, all.servers, &options, NULL) != ZKL_OK) {
+    if (zkl_session_open(&session, servers, &options, NULL) != ZKL_OK) {
         all.bad++;
         return NULL;
     }
     for (size_t i = all.next++; i < all.count; i = all.next++) {
-        struct recorder *stranger = recorder_connect(all.store, all.servers);
+        struct recorder *stranger = recorder_connect(all.store, servers);
         for (int group = 0; group < all.scenes[i].groups; group++) {
             play_group(&all.scenes[i], i, group, stranger, session);
         }
@@ -440,7 +444,7 @@ static int sweep(const char *servers, const struct zkl__store_ops *store, size_t
     all.hides_owners = exists_needs_read();
     write_scenes(step);
     for (int i = 0; i < WORKERS; i++) {
-        pthread_create(&threads[i], NULL, work, NULL);
+        pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i);
     }
     for (int i = 0; i < WORKERS; i++) {
         pthread_join(threads[i], NULL);
@@ -456,11 +460,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     fill_names();
     if (argc == 2 && strcmp(argv[1], "memory") == 0) {
-        zkl_session *keeper = NULL; /* the tree lasts as long as a session */
-        zkl_session_open(&keeper, MEMORY, NULL, NULL);
-        int bad = sweep(MEMORY, &zkl__store_memory, 1);
-        zkl_session_close(keeper, SOON);
-        return bad;
+        return sweep("memory:sweep", &zkl__store_memory, 1);
     }
     if (argc != 4) {
         return 2;
