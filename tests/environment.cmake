@@ -14,10 +14,12 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 set(ENV{LC_ALL} C.UTF-8)
-# Servers start with the classes that scripts/test has archived, which are those of Debian's jars.
+# Servers and clients live for seconds: they compile later. They start with the classes that scripts/test has archived, which are those of
+# Debian's jars.
+set(ENV{JAVA_TOOL_OPTIONS} -XX:CompileThresholdScaling=5)
 set(archive ${CMAKE_CURRENT_LIST_DIR}/../build/server.jsa)
 if(EXISTS ${archive} AND NOT DEFINED ENV{ZKLOCK_TEST_JARS})
-  set(ENV{JAVA_TOOL_OPTIONS} "-XX:SharedArchiveFile=${archive} -Xlog:disable")
+  string(APPEND ENV{JAVA_TOOL_OPTIONS} " -XX:SharedArchiveFile=${archive} -Xlog:disable")
 endif()
 # A name that a script would take apart, or with which that of a socket gets too long.
 string(LENGTH "$ENV{TMPDIR}" length)

@@ -68,7 +68,7 @@ public class Meet {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(LONG);
         while (look.getAsInt() != count) {
             check(System.nanoTime() < end, what + ": never so many");
-            Thread.sleep(5);
+            Thread.sleep(20);
         }
     }
 

@@ -86,10 +86,10 @@ static int listed(void)
 static void await(const char *what, int round, int count)
 {
     for (int i = 0; (what ? marks(what, round) : listed()) != count; i++) {
-        if (i == LONG / 5) {
+        if (i == LONG / 20) {
             die(what ? what : "members", "never so many");
         }
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
 }
 

@@ -31,7 +31,7 @@ def wait_for(what, count, look):
     while look() != count:
         if time.monotonic() > end:
             die(what + ": never so many")
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def who_go(number):

@@ -1,6 +1,6 @@
 #!/bin/bash
 # meet.sh ZKLOCK MEET WHO RECIPE: two members of this library's and two of WHO's (curator, kazoo) meet on a real server: group (ours and
-# Curator's GroupMember or kazoo's Party see each other), double (Curator's double barrier), barrier. ZKLOCK_ROUNDS (60) times; nobody is let in or
+# Curator's GroupMember or kazoo's Party see each other), double (Curator's double barrier), barrier. ZKLOCK_ROUNDS (30) times; nobody is let in or
 # out too early, nobody is stuck, and one of each kind is killed with -9 in the last round of group and double. When Curator is cut off from
 # the server in a double barrier, they meet anew, three times at most. Exit 77: what it needs is not installed.
 set -u

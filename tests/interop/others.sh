@@ -12,7 +12,7 @@ jars=/usr/share/java
 enter() {
     [ "${5:-}" = inside ] || exec "$1" sandbox -- "$0" "$1" "$2" "$3" "$4" inside
     contender=$2 who=$3 recipe=$4
-    rounds=${ZKLOCK_ROUNDS:-60}
+    rounds=${ZKLOCK_ROUNDS:-30}
     room=$(mktemp -d)
     trap 'rm -rf "$room"' EXIT
     ours() { exec "$contender" "$@"; }
@@ -29,7 +29,7 @@ compile_classes() {
     path=$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/curator-client.jar:$jars/zookeeper.jar
     path=$path:$jars/zookeeper-jute.jar:$jars/guava.jar:$jars/slf4j-api.jar:$jars/slf4j-nop.jar
     [ "$1/Meet.class" -nt "$here/Meet.java" ] && [ "$1/Contend.class" -nt "$here/Contend.java" ] ||
-        javac -cp "$path" -d "$1" "$here/Meet.java" "$here/Contend.java" || exit 1
+        javac -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -cp "$path" -d "$1" "$here/Meet.java" "$here/Contend.java" || exit 1
 }
 
 prepare() {

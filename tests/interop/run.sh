@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh ZKLOCK CONTEND WHO [RECIPE]: this library's contenders and WHO's (curator, kazoo, go) at one path on a real server: lock; rw; latch and
 # selector (Curator's LeaderLatch and LeaderSelector); election (kazoo's, among locks), latch (the same among our elections);
-# semaphore (of one permit). ZKLOCK_ROUNDS (60) rounds of each, one contender of each kind killed with -9 meanwhile. No two
+# semaphore (of one permit). ZKLOCK_ROUNDS (30) rounds of each, one contender of each kind killed with -9 meanwhile. No two
 # inside at once but readers, those of both kinds together, and nobody stuck. Exit 77: what it needs is not installed.
 set -u
 here=$(dirname "$(readlink -f "$0")")
