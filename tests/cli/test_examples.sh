@@ -48,6 +48,7 @@ while read -r line <&9; do
     count=$((count + 1))
     line=${line//--listen 9470/--listen 0} # a port that nobody has
     line=${line//-w 5s/-w 50s}             # a machine that stalls
+    line=${line/%bench/bench --for 200ms}
     type_on_terminal "${line//zk1:2181,zk2:2181/$ZKLOCK_SERVERS}"
     got=$?
     if [ "$got" -eq 1 ] && [[ $line == *doctor ]]; then # it gives a server two seconds

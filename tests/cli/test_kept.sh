@@ -23,7 +23,7 @@ kept 0 run --slots 2 slots true
 kept 0 run --and b --and c a true
 kept 0 --auth-file "$work/secret" run mine true
 kept 0 -q -v --json run a true
-zklock "${global[@]}" hold -w 1m --delay-after-crash 1s --for 10m held </dev/zero >"$work/held" &
+zklock "${global[@]}" hold -w 1m --delay-after-crash 1s --for 10m held <>"$work/never" >"$work/held" &
 holder=$!
 await "the holder" test -s "$work/held"
 kept 124 run -n held true
@@ -46,7 +46,7 @@ NOTIFY_SOCKET=$work/none kept 0 elect --notify --once boss true
 kept 0 once --slot 87600h@1h -w 1m -E 3 --hook true --grace 500ms --max-run 1m --report "$work/report" --metrics "$work/metrics" job true
 kept 0 once --slot 87600h@1h -n -c true job
 kept 0 once --status --slot 87600h@1h job
-kept 0 bench --for 1s a
+kept 0 bench --for 200ms a
 zklock "${global[@]}" watch a >"$work/seen" &
 watcher=$!
 await "what watch prints" test -s "$work/seen"

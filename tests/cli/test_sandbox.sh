@@ -16,38 +16,38 @@ start_sandbox() {
     await "the sandbox" lines "$work/said" 1
 }
 
+# For endings, which are the kernel's and the guardian's: no server in Java, which takes half a second.
+stand_in=$(dirname "$(realpath "$0")")/stand_in
+quick() { JAVA_HOME=$stand_in "$@"; }
+
 for n in 1 3; do
-    begin=$(now_ms)
     start_sandbox -n "$n"
-    took=$(($(now_ms) - begin))
-    true_that "$n servers took $took ms" [ "$took" -lt 60000 ] # on a machine that is busy with more
     file_matches "what it says" said "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
     code 0 env "$(cat "$work/said")" zklock run x true
     ended_by TERM "exit code after TERM" 143
     true_that "TERM leaves nothing at once" nothing_left
-    [ "$n" = 1 ] && catchable=(INT HUP QUIT USR1 USR2 ALRM) fatal=(KILL SEGV PIPE ABRT) || catchable=() fatal=(KILL)
-    for name in "${catchable[@]}"; do
-        start_sandbox -n "$n"
-        kill "-$name" "$pid"
-        wait "$pid"
-        same "exit code after $name" $? $((128 + $(kill -l "$name")))
-        true_that "$name leaves nothing at once" nothing_left
-    done
-    for name in "${fatal[@]}"; do
-        start_sandbox -n "$n"
-        kill "-$name" "$pid"
-        wait "$pid"
-        await "$name to leave nothing" nothing_left
-    done
     start_sandbox -n "$n"
-    kill -STOP "$pid"
     kill -KILL "$pid"
-    await "KILL while stopped to leave nothing" nothing_left
+    await "KILL to leave nothing" nothing_left
 done 2>/dev/null
+for name in INT HUP QUIT USR1 USR2 ALRM; do
+    quick start_sandbox
+    ended_by "$name" "exit code after $name" $((128 + $(kill -l "$name")))
+    true_that "$name leaves nothing at once" nothing_left
+done 2>/dev/null
+for name in SEGV PIPE ABRT; do
+    quick start_sandbox
+    kill "-$name" "$pid"
+    await "$name to leave nothing" nothing_left
+done 2>/dev/null
+quick start_sandbox
+kill -STOP "$pid"
+kill -KILL "$pid"
+await "KILL while stopped to leave nothing" nothing_left
 
 # Killed while it starts.
 for delay in 0 1 3 8 21; do
-    zklock sandbox -n 3 >/dev/null 2>&1 &
+    SILENT=1 JAVA_HOME=$stand_in zklock sandbox -n 3 >/dev/null 2>&1 &
     pid=$!
     for _ in $(seq "$delay"); do moment; moment; done
     kill -KILL "$pid"
@@ -56,12 +56,12 @@ for delay in 0 1 3 8 21; do
 done 2>/dev/null
 
 # Its parent dies.
-bash -c 'zklock sandbox >"$1" & wait' - "$work/orphan" &
+JAVA_HOME=$stand_in bash -c 'zklock sandbox >"$1" & wait' - "$work/orphan" &
 pid=$!
 await "a sandbox whose parent lives" lines "$work/orphan" 1
 ended_by KILL "its parent" 137
 await "a parent's death to leave nothing" nothing_left
-bash -c "zklock sandbox -- bash -c 'echo \$\$ >$work/command; while :; do sleep 1; done' & wait" &
+JAVA_HOME=$stand_in bash -c "zklock sandbox -- bash -c 'echo \$\$ >$work/command; while :; do sleep 1; done' & wait" &
 pid=$!
 await "CMD of a sandbox whose parent lives" lines "$work/command" 1
 ended_by KILL "its parent" 137
@@ -69,25 +69,25 @@ await "a parent's death to leave nothing of CMD's sandbox" nothing_left
 await "CMD to die" gone "$(cat "$work/command")"
 
 # The guardian is killed: the servers die, the directory goes.
-start_sandbox
+quick start_sandbox
 kill -KILL "$(pgrep -P "$pid")"
 wait "$pid" 2>/dev/null
 same "exit code after the guardian's death" $? 125
 await "the guardian's death to leave nothing" nothing_left
 
 # CMD.
-code 0 zklock sandbox -- true
-code 5 zklock sandbox -- sh -c 'exit 5'
-code 137 zklock sandbox -- sh -c 'kill -9 $$'
-code 5 timeout -k 1 60 env --ignore-signal=CHLD zklock sandbox -- sh -c 'exit 5'
-code 127 zklock sandbox -- zklock-no-such-command
+quick code 0 zklock sandbox -- true
+quick code 5 zklock sandbox -- sh -c 'exit 5'
+quick code 137 zklock sandbox -- sh -c 'kill -9 $$'
+quick code 5 timeout -k 1 60 env --ignore-signal=CHLD zklock sandbox -- sh -c 'exit 5'
+quick code 127 zklock sandbox -- zklock-no-such-command
 mkdir -p "$work/bin/zklock-no-such-command"
-code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command
-code 126 zklock sandbox -- /etc/passwd
-same "standard input" "$(echo in | zklock sandbox -- cat)" in
+quick code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command
+quick code 126 zklock sandbox -- /etc/passwd
+same "standard input" "$(echo in | quick zklock sandbox -- cat)" in
 code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; ls -d "$ZKLOCK_SANDBOX_DIR"'
 prints '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
-background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
+quick background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
 await "CMD" lines "$work/up" 1
 ended_by TERM "TERM reaches CMD" 44
 true_that "nothing is left after CMD" nothing_left
@@ -99,7 +99,7 @@ background zklock sandbox -- zklock run x true
 code 0 zklock sandbox -n 3 -- zklock run x true
 ends "another sandbox" 0
 
-start_sandbox --json
+quick start_sandbox --json
 file_matches "as JSON" said '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[0-9]+\],"folder":"/.*"\}$'
 kill -TERM "$pid"
 wait "$pid"
