@@ -331,6 +331,18 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     return ZKL_OK;
 }
 
+/* Its reference to the acquisition goes to the caller: the lock object is idle again. */
+static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    lock->acquisition = NULL;
+    lock->revoked = false;
+    lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
+    zkl__sections_raise(lock);
+    zkl__campaign_wake(lock);
+    return acquisition;
+}
+
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
                             zkl_error *err)
 {
@@ -348,7 +360,7 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
     }
     if (lock->acquisition == acquisition && !zkl__acquisition_holds(acquisition)) {
         if (--acquisition->depth == 0) {
-            zkl__acquisition_drop(lock);
+            zkl__acquisition_let_go(detach_acquisition(lock));
         }
         return zkl__fail_at(err, ZKL_ELOST, lock->path,
                             "granted, and lost before the grant could be used");
@@ -487,23 +499,6 @@ void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
     zkl__acquisition_unref(acquisition);
 }
 
-/* The lock object is idle again. Its reference to the acquisition goes to the caller. */
-static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
-{
-    struct zkl__acquisition *acquisition = lock->acquisition;
-    lock->acquisition = NULL;
-    lock->revoked = false;
-    lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
-    zkl__sections_raise(lock);
-    zkl__campaign_wake(lock);
-    return acquisition;
-}
-
-void zkl__acquisition_drop(zkl_lock *lock)
-{
-    zkl__acquisition_let_go(detach_acquisition(lock));
-}
-
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
 {
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
@@ -513,7 +508,7 @@ void zkl__acquisition_withdraw(struct zkl__acquisition *acquisition)
 {
     bool current = acquisition->lock->acquisition == acquisition;
     if (current && acquisition->settled) {
-        zkl__acquisition_drop(acquisition->lock);
+        zkl__acquisition_let_go(detach_acquisition(acquisition->lock));
     } else if (current) {
         zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
     }
@@ -535,7 +530,7 @@ void zkl__lock_give_up(zkl_lock *lock, int code)
     if (lock->acquisition->settled) {
         lock->acquisition->code = code; /* for a thread that the grant has not reached yet */
         lock->acquisition->why = "given up before the grant could be used";
-        zkl__acquisition_drop(lock);
+        zkl__acquisition_let_go(detach_acquisition(lock));
     } else {
         zkl__acquisition_cancel(lock->acquisition, code);
     }

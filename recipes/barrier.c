@@ -81,7 +81,7 @@ static int run_wait(struct zkl__call *call)
     for (;;) {
         AWAIT(call, {.kind = ZKL__OP_GET, .watch = true});
         if (call->answer.rc == ZKL__RC_NONODE) {
-            RETURN(call, ZKL_OK);
+            return ZKL_OK;
         }
         CHECK_REPLY(call, "the barrier cannot be read");
         if (call->answer.stat.child_count > 0) {

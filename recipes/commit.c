@@ -77,15 +77,15 @@ static int run_commit(struct zkl__call *call)
     call->unsent = "not done: ";
     AWAIT_ONCE(call, take_results, *transaction);
     if (answer->rc == ZKL__RC_OK) {
-        RETURN(call, ZKL_OK);
+        return ZKL_OK;
     }
     if (commit->lost) {
         FAIL_REPLY(call, ZKL_ELOST, "a znode of the hold is deleted, the lock was lost");
     }
     if (commit->failed < commit->count) {
-        RETURN(call, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
-                               transaction->parts[commit->checks + commit->failed].dir,
-                               "operation %zu: %s", commit->failed, zkl__rc_name(answer->rc)));
+        return zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
+                         transaction->parts[commit->checks + commit->failed].dir,
+                         "operation %zu: %s", commit->failed, zkl__rc_name(answer->rc));
     }
     if (answer->rc == ZKL__RC_NOTAPPLIED) {
         FAIL_REPLY(call, ZKL_ECONNECT, "the servers ask to try again");

@@ -130,7 +130,7 @@ static int run_enter(struct zkl__call *call)
     for (;;) {
         AWAIT_CALL(call, list(call));
         if (now.token == 0) {
-            RETURN(call, membership_lost(call));
+            return membership_lost(call);
         }
         if (call->children->count >= count) {
             AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
@@ -164,7 +164,7 @@ static int run_enter(struct zkl__call *call)
              * alone. */
             zkl__name_copy(p->own, now.node);
             if (now.token == 0) {
-                RETURN(call, membership_lost(call));
+                return membership_lost(call);
             }
             /* After a lost reply, a second copy changes nothing: the ready node exists or has
              * another version, and nobody deletes it while our member node exists. */
@@ -175,7 +175,7 @@ static int run_enter(struct zkl__call *call)
                    .version = p->version});
             enum zkl__rc ready = answer->parts[1];
             if (answer->parts[0] == ZKL__RC_NONODE) {
-                RETURN(call, membership_lost(call));
+                return membership_lost(call);
             }
             if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
                 break;
@@ -235,7 +235,7 @@ static int run_leave(struct zkl__call *call)
         AWAIT_CHANGE(call);
     }
     if (lock->acquisition != p->acquisition) { /* another call has left meanwhile */
-        RETURN(call, zkl__lock_not_granted(lock, call->err));
+        return zkl__lock_not_granted(lock, call->err);
     }
     p->releases = true;
     zkl__acquisition_send_release(lock);

@@ -165,8 +165,6 @@ bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);
 /* A step for what the acquisition has in the core, if it has anything there. */
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event);
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
-/* The lock is idle again; what was held is deleted in the background. */
-void zkl__acquisition_drop(zkl_lock *lock);
 /* Unless its lock has another one by now, or none: cancels the acquire, or releases what it holds.
  * The caller has a reference. */
 void zkl__acquisition_withdraw(struct zkl__acquisition *acquisition);

@@ -222,7 +222,7 @@ static int run_record(struct zkl__call *call)
            .version = once->to_record.version});
     if (call->answer.rc == ZKL__RC_OK) {
         once->written = true;
-        RETURN(call, ZKL_OK);
+        return ZKL_OK;
     }
     once->refusal = call->answer;
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
@@ -231,7 +231,7 @@ static int run_record(struct zkl__call *call)
     AWAIT(call, {.kind = ZKL__OP_GET});
     int rc = take_record(call);
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
-        RETURN(call, rc);
+        return rc;
     }
     /* Ours names this slot, and was written once since zkl_once_look. */
     once->written = rc == ZKL_OK && once->last_ms == once->to_record.round_ms &&
@@ -244,7 +244,7 @@ static int run_record(struct zkl__call *call)
                            : "the lock was lost before the slot could be recorded");
     }
     if (once->written) {
-        RETURN(call, ZKL_OK);
+        return ZKL_OK;
     }
     call->answer = once->refusal;
     enum zkl__rc refused = call->answer.rc; /* of the part that was refused */

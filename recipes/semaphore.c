@@ -54,7 +54,7 @@ static int run(struct zkl__call *call)
         CHECK_REPLY(call, "the limit of the path cannot be read");
         /* After a write whose reply was lost. */
         if (resize->unknown && (later > 1 || (later == 1 && stored == resize->limit))) {
-            RETURN(call, ZKL_OK);
+            return ZKL_OK;
         }
         if (stored == 0) {
             FAIL(call, ZKL_ECONFLICT,
@@ -72,7 +72,7 @@ static int run(struct zkl__call *call)
                     .version = resize->version});
         switch (answer->rc) {
         case ZKL__RC_OK:
-            RETURN(call, ZKL_OK);
+            return ZKL_OK;
         case ZKL__RC_UNKNOWN: /* the next read shows what became of it */
             resize->unknown = true;
             call->unsent = NULL;

@@ -246,6 +246,8 @@ void zkl__call_pause(struct zkl__call *call, int64_t *last);
  * AWAIT_CHANGE counts. */
 #define AWAIT_CHANGE(it) AWAIT_CALL(it, zkl__call_changed((it)->call))
 
+/* Ends a part, which begins at the top the next time. A call is not entered again: it may return as
+ * any function does. */
 #define RETURN(it, code) \
     do {                 \
         (it)->line = 0;  \

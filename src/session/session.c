@@ -543,13 +543,12 @@ static int run(struct zkl__call *call)
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
     if (call->answer.rc == ZKL__RC_NONODE) {
         const char *servers = session->settings.servers;
-        RETURN(call, zkl__fail_at(call->err, ZKL_ENOENT, strchr(servers, '/'),
-                                  "the chroot of %.120s does not exist", servers));
+        return zkl__fail_at(call->err, ZKL_ENOENT, strchr(servers, '/'),
+                            "the chroot of %.120s does not exist", servers);
     }
     /* The servers' roles are known by now: they were asked for before the chroot. */
     const struct zkl__core_facts facts = zkl__core_facts(session->core);
-    RETURN(call,
-           zkl__lease_check(&session->settings.options, facts.timeout, facts.hops, call->err));
+    return zkl__lease_check(&session->settings.options, facts.timeout, facts.hops, call->err);
     CALL_END(call);
 }
 
