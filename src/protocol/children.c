@@ -127,7 +127,10 @@ struct zkl__child *zkl__children_find(struct zkl__children *children, const char
 
 bool zkl__stat_forged(zkl_kind kind, const struct zkl__stat *stat, int64_t czxid)
 {
-    return stat->ephemeral_owner == 0 || (czxid && stat->czxid > czxid && kind != ZKL_KIND_READ);
+    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
+     * StatPersisted). */
+    return stat->czxid &&
+           (stat->ephemeral_owner == 0 || (czxid && stat->czxid > czxid && kind != ZKL_KIND_READ));
 }
 
 /* The first contender holds. If its kind is shared, so do all of its kind before the first one of

@@ -568,15 +568,6 @@ static void contender_advance(struct zkl__contender *c);
 #define BATCH_GROWTH 8
 #define BATCH_MOST 500
 
-/* zkl__stat_forged, as this contender sees it. */
-static bool list_forged(const struct zkl__contender *c, const char *name,
-                        const struct zkl__stat *stat)
-{
-    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
-     * StatPersisted). */
-    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
-}
-
 /* From now on the contenders of this session in the queue pass it over, as far as it is forged for
  * them. False: no memory. */
 static bool list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
@@ -672,7 +663,8 @@ static void inspection_answered(struct zkl__contender *c, size_t which,
     } else if (reply->rc == ZKL__RC_NONODE) {
         inspection->stale = true;
         candidate->verdict = ZKL__CHILD_PERSISTENT;
-    } else if (reply->rc == ZKL__RC_OK && list_forged(c, candidate->name, &reply->stat)) {
+    } else if (reply->rc == ZKL__RC_OK && zkl__stat_forged(zkl__name_parse(candidate->name).kind,
+                                                           &reply->stat, c->node.czxid)) {
         /* no memory: the next one reads it again */
         (void)list_pass_over(c, candidate->name, &reply->stat);
         candidate->verdict = ZKL__CHILD_PERSISTENT;
@@ -712,16 +704,6 @@ static void inspection_send(struct zkl__contender *c)
 static const char *predecessor_name(const struct zkl__contender *c)
 {
     return c->watches[ZKL__WATCHED_PREDECESSOR].entry.path + strlen(c->config.path) + 1;
-}
-
-/* The predecessor that may not be read, if the list shows it still: then those between it and us
- * need no other look, for they have been found to be no contenders. */
-static const char *predecessor_hidden(const struct zkl__contender *c)
-{
-    const char *name = c->predecessor.access == ZKL__ACCESS_NONE ? predecessor_name(c) : NULL;
-    bool stands = name && zkl__list_has(c->event->reply, c->core->index, name) &&
-                  zkl__kind_conflicts(c, name, zkl__name_parse(name).kind);
-    return stands ? name : NULL;
 }
 
 static void predecessor_wait_for(struct zkl__contender *c, const char *name)
@@ -766,7 +748,7 @@ static void report_position(struct zkl__contender *c, size_t follows)
 
 /* The contenders before ours are counted only if the owner wants the number: a queue may be long.
  */
-static bool predecessor_position(struct zkl__contender *c)
+static bool predecessor_position(struct zkl__contender *c, bool hidden)
 {
     if (!c->config.position && limit_of(c) == SIZE_MAX) {
         return true;
@@ -780,7 +762,7 @@ static bool predecessor_position(struct zkl__contender *c)
         report_position(c, follows);
         return true;
     }
-    if (predecessor_hidden(c)) {
+    if (hidden) {
         return true;
     }
     /* More names are before us than max_ahead. Anybody may make names, so we refuse only when as
@@ -877,7 +859,8 @@ static void predecessor_on_reply(struct zkl__contender *c)
     // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
     if (!watching && !hidden) {
         return; /* it went meanwhile */
-    } else if (rc == ZKL__RC_OK && list_forged(c, predecessor_name(c), stat)) {
+    } else if (rc == ZKL__RC_OK &&
+               zkl__stat_forged(zkl__name_parse(predecessor_name(c)).kind, stat, c->node.czxid)) {
         /* The znode that we wanted to watch is no contender. */
         if (!list_pass_over(c, predecessor_name(c), stat)) {
             contender_fail(c, ZKL_ENOMEM, "out of memory");
@@ -1901,12 +1884,15 @@ static void decide_by_list(struct zkl__contender *c)
         contender_fail(c, ZKL_EEXHAUSTED, EXHAUSTED);
         return;
     }
-    if (path_conflict_seen(c) || !predecessor_position(c)) {
+    /* One that may not be read, if the list shows it still: then those between it and us need no
+     * other look, for they have been found to be no contenders. */
+    const char *before = c->predecessor.access == ZKL__ACCESS_NONE ? predecessor_name(c) : NULL;
+    bool hidden = before && zkl__list_has(c->event->reply, c->core->index, before) &&
+                  zkl__kind_conflicts(c, before, zkl__name_parse(before).kind);
+    if (path_conflict_seen(c) || !predecessor_position(c, hidden)) {
         return;
     }
-    const char *hidden = predecessor_hidden(c);
-    const char *before =
-        hidden ? hidden : zkl__list_predecessor(c, c->event->reply, c->core->index);
+    before = hidden ? before : zkl__list_predecessor(c, c->event->reply, c->core->index);
     if (!before) {
         predecessor_none(c);
         if (may_arm(c) && !any_other(c, is_queued)) {

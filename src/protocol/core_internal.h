@@ -408,7 +408,7 @@ struct zkl__peer_queue {
     bool strangers; /* the last list has shown others than contenders of this session */
     int64_t czxid;  /* of the directory, as its last list says */
     /* Forged znodes and their czxids, ZKL__NEVER_A_CONTENDER for those that no session owns: see
-     * list_forged in contender.c. They are kept while the session has no contender here, so that
+     * zkl__stat_forged. They are kept while the session has no contender here, so that
      * its later contenders do not read them again. */
     struct zkl__map forged;
     struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
