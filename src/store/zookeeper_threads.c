@@ -80,14 +80,14 @@ static void *pass(void *gate)
 }
 
 /* The library ends the program when one of its two threads cannot be started (start_threads), so
- * two are started before, and ended. */
+ * two are started before, and ended. With signals held. */
 static bool has_threads(void)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t threads[2];
     int count = 0;
     pthread_mutex_lock(&gate);
-    while (count < 2 && zkl__thread_start(&threads[count], pass, &gate) == ZKL_OK) {
+    while (count < 2 && pthread_create(&threads[count], NULL, pass, &gate) == 0) {
         count++;
     }
     pthread_mutex_unlock(&gate);
@@ -107,11 +107,12 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
     char name[16];
     int count = 0; /* one more than the highest descriptor */
     zhandle_t *zh = NULL;
+    zkl__signals_hold();
     if (!has_threads()) {
+        zkl__signals_allow();
         errno = EAGAIN;
         return NULL;
     }
-    zkl__signals_hold();
     pthread_once(&forks, watch_forks);
     pthread_mutex_lock(&opening);
     DIR *folder = opendir(DESCRIPTORS);
