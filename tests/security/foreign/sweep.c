@@ -2,7 +2,7 @@
  * ephemeral, persistent, in a container, unreadable, with no data, with a byte and with a megabyte.
  *
  *   foreign_sweep memory
- *   foreign_sweep server VERBS ZKLOCK     the recipes on a real server, then verbs.sh with the command ZKLOCK
+ *   foreign_sweep server VERBS ZKLOCK STEP     the recipes on a real server with each STEP-th name, then verbs.sh with the command ZKLOCK
  *
  * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
  * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
@@ -462,7 +462,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "memory") == 0) {
         return sweep("memory:sweep", &zkl__store_memory, 1);
     }
-    if (argc != 4) {
+    if (argc != 5) {
         return 2;
     }
     if (!ensemble_available()) {
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
     if (!server) {
         return 1;
     }
-    bool bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 7);
+    bool bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, strtoul(argv[4], NULL, 10));
     bad = !verbs_are_good(ensemble_servers(server), argv[2], argv[3]) || bad;
     ensemble_stop(server);
     return bad;
