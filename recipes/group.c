@@ -220,8 +220,11 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     group->leave_timeout_ms = o.leave_timeout_ms;
     group->state_fn = o.state_fn;
     group->payload = o.payload;
-    if (m->id && m->data && m->make_path && !m->acl == !o.acl &&
-        zkl__membership_begin(m, session->core, group)) {
+    if (m->id && m->data && m->make_path && !m->acl == !o.acl) {
+        m->queue = zkl__peers_enroll(session->core, whole, &m->peer);
+    }
+    if (m->queue) {
+        zkl__watcher_begin(&m->watcher, session->core, &zkl__membership_ops, group);
         *out = group;
     } else {
         rc = zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");

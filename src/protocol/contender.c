@@ -1508,7 +1508,7 @@ static int64_t grant_wake(const struct zkl__contender *c)
  *    the next one. On another connection they might process them later, so nothing lingers over a
  *    lost connection.
  *  - A response within the last heartbeat has shown the znode, as before each other grant
- *    (is_shown), and no write is under way. Otherwise one committed check is sent. Its response
+ *    (shown_within), and no write is under way. Otherwise one committed check is sent. Its response
  *    shows the znode, and comes behind the responses to all that the last holder sent.
  *
  * While the lock is armed, contenders of this session that may be granted it next wait in memory,

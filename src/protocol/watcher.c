@@ -2,7 +2,6 @@
  * group's members, the observer of an election. */
 #include "core_internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* === a watcher ================================================================================ */
@@ -511,17 +510,6 @@ const struct zkl__watcher_ops zkl__membership_ops = {.next = next_of_member,
                                                      .changed = on_member_change,
                                                      .rests = on_member_rests,
                                                      .end = end_member};
-
-bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
-{
-    char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
-    snprintf(path, sizeof path, "%s/%s", m->path, m->id);
-    m->queue = zkl__peers_enroll(core, path, &m->peer);
-    if (m->queue) {
-        zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
-    }
-    return m->queue;
-}
 
 /* === the members of a group ================================================================= */
 

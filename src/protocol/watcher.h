@@ -50,7 +50,7 @@ struct zkl__watcher {
     struct zkl__watch watch;
 };
 
-/* What its owner fills in is filled in: of a membership by zkl__membership_begin. It sends nothing
+/* What its owner fills in is filled in. It sends nothing
  * before it is woken, or the session is connected. */
 void zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner);
@@ -95,7 +95,7 @@ struct zkl__membership {
      * this call. */
     void (*note)(void *owner);
     void (*rests)(void *owner);
-    struct zkl__peer_queue *queue; /* of its znode's path, and */
+    struct zkl__peer_queue *queue; /* of its znode's path, where its owner enrolls it, and */
     struct zkl__link peer;         /* among those there */
     const char *path, *id;         /* the owner's, as the next two */
     const char *data;              /* set anew: stale, too */
@@ -123,8 +123,6 @@ static inline bool zkl__member_settled(const struct zkl__membership *m)
     return m->wanted && m->step == ZKL__MEMBER_SETTLED && !m->stale;
 }
 
-/* Before the first use: what its owner fills in is filled in. False: no memory. */
-bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner);
 /* Another one of this session is a member under our id, or about to be; or (leaving) is on its way
  * out. The two would take each other's node for their own. */
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving);
