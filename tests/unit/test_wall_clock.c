@@ -3,6 +3,7 @@
 #include "lock_kit.h"
 
 #include <stdatomic.h>
+#include <sys/time.h>
 #include <time.h>
 
 static atomic_long looks;
