@@ -178,19 +178,41 @@ TEST(test_a_partition_is_no_lock)
     kit_close(session);
 }
 
-/* Somebody else holds a piece by hand: it is assigned when he lets it go. */
-TEST(test_a_piece_that_is_held)
+static const char *const by_hand[] = {PATH "/pieces/topic-0", PATH "/pieces/topic-1"};
+
+/* For how many of these does the worker queue? */
+static size_t waits_for(int number)
+{
+    zkl_session *session = workers[number].session;
+    size_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        zkl_queue *queue;
+        ASSERT_OK_FATAL(zkl_queue_list(&queue, session, by_hand[i], ZKL_WAIT_FOREVER, NULL));
+        for (size_t at = 0; at < queue->count; at++) {
+            count += queue->entries[at].session_id == zkl_session_id(session);
+        }
+        zkl_queue_free(queue);
+    }
+    return count;
+}
+
+/* Somebody else holds two pieces by hand. A member queues for those that it should have, until another one should. They are
+ * assigned when they are let go. */
+TEST(test_pieces_that_are_held)
 {
     zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_hold(session, PATH "/pieces/topic-2", NULL);
-    hire(0, 4, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 3);
-    ASSERT_EVENTUALLY(kit_queue(session, PATH "/pieces/topic-2") == 2);
-    CU_ASSERT_FALSE(zkl_partition_owns(workers[0].partition, "topic-2"));
-    kit_release(lock);
-    ASSERT_EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2"));
-    kit_free(lock);
+    zkl_lock *locks[] = {kit_hold(session, by_hand[0], NULL), kit_hold(session, by_hand[1], NULL)};
+    hire(0, 2, 0, NULL);
+    ASSERT_EVENTUALLY(waits_for(0) == 2);
+    hire(1, 2, 0, NULL);
+    ASSERT_EVENTUALLY(waits_for(0) == 1 && waits_for(1) == 1);
+    for (int i = 0; i < 2; i++) {
+        kit_release(locks[i]);
+        kit_free(locks[i]);
+    }
+    ASSERT_EVENTUALLY(balanced(0, 1, 2));
     fire(0);
+    fire(1);
     kit_close(session);
 }
 
