@@ -92,6 +92,15 @@ TEST_WITH_SESSIONS(test_observer_and_strangers)
     zkl_election_observer_free(observer);
 }
 
+static void forge(enum zkl__op_kind kind, int many)
+{
+    for (int i = 0; i < many; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s-latch-%010d", i % 2 ? "a" : "b", i);
+        kit_must_write(kind, PATH, name, NULL);
+    }
+}
+
 /* Each of them is read once, and not listed once more. */
 TEST_WITH_SESSIONS(test_observer_behind_forgeries)
 {
@@ -100,11 +109,7 @@ TEST_WITH_SESSIONS(test_observer_behind_forgeries)
     zkl_lock *a = candidate(one, "a"), *b = candidate(one, "b");
     kit_acquire(a);
     kit_release(a);
-    for (int i = 0; i < FORGED; i++) {
-        char name[40];
-        snprintf(name, sizeof name, "%s-latch-%010d", i % 2 ? "a" : "b", i);
-        kit_must_write(ZKL__OP_CREATE, PATH, name, NULL);
-    }
+    forge(ZKL__OP_CREATE, FORGED);
     kit_acquire(a);
     uint64_t before = kit_requests(two);
     zkl_election_observer *observer = observe(two, &box);
@@ -121,6 +126,28 @@ TEST_WITH_SESSIONS(test_observer_behind_forgeries)
     TOLD(4, "a");
     kit_release(a);
     TOLD(5, "nobody");
+    zkl_election_observer_free(observer);
+}
+
+/* Of two that were read none is left: another one stands before the next leader. */
+TEST_WITH_SESSIONS(test_observer_behind_another_forgery)
+{
+    struct mailbox box = MAILBOX_INIT, done = MAILBOX_INIT;
+    zkl_lock *a = candidate(one, "a");
+    kit_acquire(a);
+    kit_release(a);
+    forge(ZKL__OP_CREATE, 2);
+    kit_acquire(a);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(zkl_lock_acquire_async(candidate(one, i ? "c" : "b"), 5000, on_acquired, &done, NULL));
+        ASSERT_EVENTUALLY(kit_queue(one, PATH) == (size_t)i + 4);
+    }
+    zkl_election_observer *observer = observe(two, &box);
+    TOLD(1, "a");
+    forge(ZKL__OP_DELETE, 2);
+    forge(ZKL__OP_CREATE, 1);
+    kit_release(a);
+    TOLD(2, "b");
     zkl_election_observer_free(observer);
 }
 
