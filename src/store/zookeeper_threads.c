@@ -289,8 +289,8 @@ static void *part(void *arg)
  * deadline. When the server has read and answered everything, the goodbye finds room to be sent,
  * and with time for the rest no thread is needed. But when the connection has just been lost, the
  * library's I/O thread, which it waits for, may be in a handshake of TLS or SASL with another
- * server. Handles that were given up on the way to the first connection are usually closed long
- * since. */
+ * server, and the goodbye by TLS raises SIGPIPE (SSL_write), which the thread never takes. Handles
+ * that were given up on the way to the first connection are usually closed long since. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     int64_t least = zkl__clock_now() + PART_NS;
