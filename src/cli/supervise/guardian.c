@@ -207,8 +207,9 @@ static bool serve(void)
     for (int i = 0; i < guardian_order.servers; i++) {
         char port[16];
         snprintf(port, sizeof port, "%d", servers[i].ports[PORT_CLIENT]);
-        const char *answer = is_ours(i) ? ask("127.0.0.1", port, "srvr", ANSWER_MS) : NULL;
-        if (!answer) {
+        /* Asked first: where nobody listens yet, that is sooner known. */
+        const char *answer = ask("127.0.0.1", port, "srvr", ANSWER_MS);
+        if (!answer || !is_ours(i)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
