@@ -1083,7 +1083,7 @@ static void directory_on_reply(struct zkl__contender *c)
     }
     if (rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(c->make_path)) {
-            contender_fail(c, ZKL_ENOENT, "the chroot of the connect string does not exist");
+            contender_fail(c, ZKL_ENOENT, ZKL__NO_CHROOT);
             c->out->zk_code = c->event->reply->zk_code;
         }
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {

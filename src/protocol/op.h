@@ -141,6 +141,8 @@ static inline bool zkl__rc_decides(enum zkl__rc rc)
 const char *zkl__rc_name(enum zkl__rc rc);
 /* What a refusal means to whoever has to mend it. */
 const char *zkl__rc_why(enum zkl__rc rc);
+/* The text of the error when not even the highest directory can be made: no chroot is made here. */
+#define ZKL__NO_CHROOT "the chroot of the connect string does not exist"
 
 /* The public code for a reply that ends a call (NOAUTH -> ZKL_EAUTH, ...). */
 int zkl__rc_code(enum zkl__rc rc);

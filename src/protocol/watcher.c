@@ -405,8 +405,7 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
         if (m->node != ZKL__MEMBER_NONE) { /* else the directory's */
             on_member_created(m, reply);
         } else if (missing && !zkl__path_shorten(m->make_path)) {
-            refuse_member(m, ZKL_ENOENT, reply->zk_code,
-                          "the chroot of the connect string does not exist");
+            refuse_member(m, ZKL_ENOENT, reply->zk_code, ZKL__NO_CHROOT);
         } else if (!missing && !done && reply->rc != ZKL__RC_NODEEXISTS) {
             refuse_member_by_reply(m, reply);
         } else if (!missing && !zkl__path_lengthen(m->make_path, m->path)) {

@@ -524,14 +524,22 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl
             AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = level, .mode = ZKL__CONTAINER});
             if (answer->rc == ZKL__RC_OK || answer->rc == ZKL__RC_NODEEXISTS) {
                 zkl__path_lengthen(level, call->path);
-            } else if (answer->rc != ZKL__RC_NONODE || !zkl__path_shorten(level)) {
+            } else if (answer->rc != ZKL__RC_NONODE) {
                 RETURN(it, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, level,
                                      "cannot be created: %s", zkl__rc_why(answer->rc)));
+            } else if (!zkl__path_shorten(level)) {
+                FAIL_REPLY(it, ZKL_ENOENT, ZKL__NO_CHROOT);
             }
         }
         AWAIT(it, {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
         if (answer->rc == ZKL__RC_OK) {
             RETURN(it, ZKL_OK);
+        }
+        if (answer->rc == ZKL__RC_NONODE) {
+            if (!zkl__path_shorten(level)) {
+                FAIL_REPLY(it, ZKL_ENOENT, ZKL__NO_CHROOT);
+            }
+            continue; /* the directory above was deleted meanwhile */
         }
         if (answer->rc != ZKL__RC_NODEEXISTS) {
             REFUSED(it, "create");

@@ -202,6 +202,11 @@ static void run_all(const struct refusal *refusal)
     for (int i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
     }
+    if (refusal->refuse == refuse_existence) {
+        zkl_error err;
+        CU_ASSERT_EQUAL(zkl_barrier_set(stages[0].session, "/barrier", SOON, &err), ZKL_ENOENT);
+        ASSERT_SAYS(err, "chroot");
+    }
     for (int i = 0; i < count; i++) {
         (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
     }
