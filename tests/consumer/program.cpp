@@ -70,7 +70,6 @@ using ends = promised<void>;
 using granted = gives<zkl_grant>;
 using committed = gives<std::vector<zkl_op_result>>;
 using has_read = gives<zklock::data>;
-using listed = gives<zklock::queue>;
 using grouped = gives<std::vector<zklock::member>>;
 
 // begin(done) makes the call.
@@ -187,7 +186,6 @@ static void loss()
     THROWS(ZKL_ELOST, mutex.run(hang));
     CHECK(raised);
     session.close(patience);
-    CHECK(session.state() == ZKL_SESSION_CLOSED);
     THROWS(ZKL_EINVAL, zklock::mutex(session, "/cxx/loss"));
 }
 
@@ -291,7 +289,6 @@ static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
     CHECK(ENDED(granted, mine.async_acquire(patience, done)).token == mine.token());
-    THROWS(ZKL_ETIMEOUT, ENDED(granted, other.async_acquire(brief, done)));
     THROWS(ZKL_EBUSY, other.acquire(milliseconds(0)));
     THROWS(ZKL_EDEADLK, BEGUN(granted, mine.async_acquire(brief, done)));
     auto cancelled = BEGUN(granted, other.async_acquire(patience, done));
@@ -312,10 +309,6 @@ static void data(const zklock::session &session)
     mutex.lock();
     CHECK(mutex.commit({create}, patience).at(0).path == std::string("/cxx/written"));
     THROWS(ZKL_ECONFLICT, ENDED(committed, mutex.async_commit({create}, patience, done)));
-    create.path = "/cxx/written-later";
-    CHECK(ENDED(committed, mutex.async_commit({create}, patience, done)).at(0).path ==
-          std::string("/cxx/written-later"));
-    CHECK(ENDED(committed, mutex.async_commit({}, patience, done)).empty()); // the check alone
     zklock::data read = ENDED(has_read, mutex.async_read("/cxx/written", true, patience, done));
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
     CHECK(mutex.read("/cxx/written", false, patience).mzxid == read.mzxid);
@@ -403,8 +396,7 @@ static void queues(const zklock::session &session)
     for (int later = 0; later < 2; later++) {
         zklock::mutex mutex(session, path);
         mutex.lock();
-        zklock::queue queue = later ? ENDED(listed, zklock::async_queue_list(session, path, patience, done))
-                                    : zklock::queue_list(session, path, patience);
+        zklock::queue queue = zklock::queue_list(session, path, patience);
         CHECK(queue.entries.size() == 1 && queue.entries[0].holds && queue.entries[0].token == mutex.token());
         const std::string node = queue.entries[0].name;
         if (later) { // no callback for that
