@@ -152,6 +152,7 @@ static int in_section(const zkl_cancel *cancel, int64_t token, void *lock)
     CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
     ASSERT_OK(zkl_lock_cancel(lock));
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* until this returns */
     return 7;
 }
 
@@ -159,6 +160,7 @@ int handle_replace(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct handle_replaced *replaced = payload;
     replaced->first = token;
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel)); /* also when an earlier section was told to stop */
     ASSERT_OK(zkl_lock_release(replaced->lock, NULL));
     ASSERT_OK(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL));
     ASSERT_OK(zkl_lock_release(replaced->rival, NULL));

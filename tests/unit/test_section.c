@@ -83,26 +83,6 @@ TEST(test_with_lock_raises_the_flag_on_loss)
     kit_tear_down();
 }
 
-static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    zkl_lock *lock = payload;
-    CU_ASSERT(token > 0 && !zkl_cancel_raised(cancel));
-    ASSERT_OK(zkl_lock_cancel(lock));
-    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
-    CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* until this returns */
-    return 42;
-}
-
-TEST_WITH_SESSIONS(test_with_lock_is_told_by_cancel)
-{
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    int result = -1;
-    ASSERT_OK(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL));
-    CU_ASSERT_EQUAL(result, 42);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
-    ASSERT_OK(zkl_with_lock(lock, 20000, 0, cancel_itself, lock, &result, NULL)); /* the flag is down again */
-}
-
 /* --- the grant while the section runs: what is so for every recipe is in unit_handle --------------------------------- */
 
 /* All grants of a lingering znode have one token: only the serial tells them apart. */
@@ -289,17 +269,6 @@ static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
     return 7;
 }
 
-TEST(test_close_waits_for_a_section)
-{
-    struct work work = {.go = true};
-    kit_set_up(NULL);
-    start(&work, kit_lock(one, QUEUE, NULL), end_when_told);
-    ASSERT_OK(zkl_session_close(one, 10000));
-    CU_ASSERT(atomic_load(&work.ended));
-    ASSERT_OK(finish(&work));
-    CU_ASSERT_EQUAL(work.result, 7);
-}
-
 static int lead_until_told(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     end_when_told(cancel, token, payload);
@@ -394,6 +363,7 @@ TEST(test_close_async_waits_for_a_section)
     ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT(atomic_load(&work.ended));
     ASSERT_OK(finish(&work));
+    CU_ASSERT_EQUAL(work.result, 7);
 }
 
 TESTS("sections")
