@@ -147,6 +147,8 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     kit_delay(one, false);
     ASSERT_OK_FATAL(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(queue->count, 2);
+    CU_ASSERT_STRING_EQUAL(queue->entries[0].name, held_node);
+    CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(lock));
     CU_ASSERT_TRUE(queue->entries[0].holds);
     CU_ASSERT_FALSE(queue->entries[1].holds);
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL));
@@ -164,8 +166,10 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH); /* it does not listen */
     ASSERT_SAYS(err, "no revoke_fn");
-    ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
+    ASSERT_OK(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&box, 5), ZKL_ENOTHELD);
+    ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
+    CU_ASSERT_EQUAL(mailbox_code(&box, 6), ZKL_ENOTHELD);
     zkl_queue_free(queue);
 }
 
@@ -262,6 +266,7 @@ TEST_WITH_SESSIONS(test_unreadable)
     ASSERT_OK(zkl__memory_set_rules("memory:kit", ZKL__RULES_EXISTS_NEEDS_READ));
     expect_removal("/open", held_node, 1, ZKL_EAUTH); /* whether it is that one is not told */
     expect_removal("/open", held_node, 0, ZKL_OK);
+    expect_removal("/open", held_node, 0, ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
 }
 
