@@ -108,8 +108,7 @@ static zkl_state group_state(const struct zkl_group *group)
     if (!group->m.wanted) {
         return ZKL_STATE_IDLE;
     }
-    bool stands = group->m.node == ZKL__MEMBER_STANDS || group->m.node == ZKL__MEMBER_DELETING;
-    return stands ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
+    return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
 }
 
 /* --- events of the membership ---------------------------------------------------------------- */

@@ -280,8 +280,7 @@ static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
     bool looks = m->step == ZKL__MEMBER_LOOK;
     switch (m->step) {
     case ZKL__MEMBER_CREATE:
-        if (m->node == ZKL__MEMBER_STANDS ||
-            m->node == ZKL__MEMBER_DELETING) { /* of a leave that was not answered yet */
+        if (zkl__member_stands(m)) { /* of a leave that was not answered yet */
             looks = true;
             break;
         }

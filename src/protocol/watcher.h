@@ -50,8 +50,8 @@ struct zkl__watcher {
     struct zkl__watch watch;
 };
 
-/* What its owner fills in is filled in. It sends nothing
- * before it is woken, or the session is connected. */
+/* What its owner fills in is filled in. It sends nothing before it is woken, or the session is
+ * connected. */
 void zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner);
 /* It acts no more, and its memory may go. Not begun, or ended already: nothing. */
@@ -116,6 +116,11 @@ struct zkl__membership {
     int zk_code;
     const char *why;
 };
+
+static inline bool zkl__member_stands(const struct zkl__membership *m)
+{
+    return m->node == ZKL__MEMBER_STANDS || m->node == ZKL__MEMBER_DELETING;
+}
 
 /* Wanted, its node stands with our data. */
 static inline bool zkl__member_settled(const struct zkl__membership *m)
