@@ -545,7 +545,8 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
 
 /* It waits for the server's response. */
 struct releasing {
-    struct zkl__call call; /* first */
+    struct zkl__call call;  /* first */
+    const zkl_grant *grant; /* which one ends, until the call has begun. NULL: the current one */
     int64_t deadline;
     struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
     const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
@@ -559,14 +560,20 @@ static int run_release(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* The grant ends here. The contender sends the delete again until
- * its znode is deleted, so a lost reply does not matter. */
+/* The grant ends here. The contender sends the delete again until its znode is deleted, so a lost
+ * reply does not matter. */
 static int begin_release(struct zkl__call *call)
 {
     struct releasing *releasing = (struct releasing *)call;
     zkl_lock *lock = (zkl_lock *)call->owner;
-    releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
-    if (--lock->acquisition->depth == 0) {
+    struct zkl__acquisition *held = lock->acquisition;
+    const zkl_grant *grant = releasing->grant;
+    if (!held || !held->granted ||
+        (grant && (held->token != grant->token || held->serial != grant->serial))) {
+        return zkl__lock_not_granted(lock, call->err);
+    }
+    releasing->lost = zkl__acquisition_holds(held) ? NULL : held->why;
+    if (--held->depth == 0) {
         releasing->acquisition = zkl__acquisition_send_release(lock);
     }
     if (releasing->deadline < call->deadline) {
@@ -597,29 +604,11 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
                                        .end = end_release,
                                        .owner = (struct zkl__object *)lock,
                                        .finishes = true},
+                              .grant = grant,
                               .deadline = deadline};
-    if (!lock || !done) {
-        return zkl__fail_null(err, lock ? "done" : "lock");
-    }
-    zkl_session *session = lock->session; /* the lock may be freed meanwhile */
-    int rc = zkl__session_enter(session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    /* After these checks the release can fail only with ZKL_ENOMEM. */
-    const struct zkl__acquisition *held = lock->acquisition;
-    if (!held || !held->granted ||
-        (grant && (held->token != grant->token || held->serial != grant->serial))) {
-        rc = zkl__lock_not_granted(lock, err);
-    } else if (done != zkl__caller_waits) {
-        rc = zkl__session_want_callbacks(session, lock->path, err);
-    }
-    if (rc == ZKL_OK) {
-        rc = zkl__call_begin(&given, sizeof given, session, lock->path,
-                             lock->options.release_timeout_ms, done, payload, err);
-    }
-    zkl__session_leave(session);
-    return rc;
+    return lock ? zkl__call_go(&given, sizeof given, lock->session, lock->path,
+                               lock->options.release_timeout_ms, done, payload, err)
+                : zkl__fail_null(err, "lock");
 }
 
 int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)

@@ -321,9 +321,6 @@ static int run_update(struct zkl__call *call)
     zkl_group *group = (zkl_group *)call->owner;
     struct zkl__membership *m = &group->m;
     CALL_BEGIN(call);
-    if (!m->wanted) { /* a join before it was given up */
-        FAIL(call, ZKL_ENOTHELD, "has not joined");
-    }
     change->departures = group->departures;
     zkl__free(&call->session->heap, m->data);
     m->data = call->block;
@@ -335,26 +332,13 @@ static int run_update(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* Does the group want to be a member once the calls before this one have begun? They may still wait
- * for the thread on which alarms ring. */
-static bool will_be_wanted(const struct zkl__call *call)
-{
-    bool wanted = ((const zkl_group *)call->owner)->m.wanted;
-    ZKL__EACH (struct zkl__call, before, &call->owner->calls, in_owner) {
-        if (before != call && before->line == 0 && !before->over) {
-            wanted = before->run == run_join || (wanted && before->run != run_leave);
-        }
-    }
-    return wanted;
-}
-
 static int begin_join(struct zkl__call *call)
 {
     const zkl_group *group = (const zkl_group *)call->owner;
     if (group->object.freed) {
         return zkl__fail_freed(call->err, NULL);
     }
-    if (will_be_wanted(call)) {
+    if (group->m.wanted) {
         FAIL(call, ZKL_EDEADLK, "joined already, or about to");
     }
     if (zkl__membership_has_rival(&group->m, false)) {
@@ -374,7 +358,8 @@ static int end_leave(struct zkl__call *call, int rc)
 static int begin_change(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
-    if (!will_be_wanted(call)) {
+    const zkl_group *group = (const zkl_group *)call->owner;
+    if (!group->m.wanted) {
         FAIL(call, ZKL_ENOTHELD, "has not joined");
     }
     if (change->given) {

@@ -14,14 +14,15 @@ static bool end_requests(struct zkl__call *call);
 
 /* --- it goes on, and ends -------------------------------------------------------------------- */
 
-/* Something has changed. Also in a step. The alarm's time is over, and those of earlier calls are
- * earlier: of the calls that are poked, the first goes on first. */
+/* Something has changed. Also in a step. */
 static void call_poke(struct zkl__call *call)
 {
+    zkl_session *session = call->session;
     if (call->blocking) {
         zkl__signal_raise(&call->news);
     } else if (call->done && !call->over) {
-        zkl__alarms_set(&call->session->alarms, &call->alarm, call->number);
+        zkl__timers_set(&session->turns, &call->turn, call->number);
+        zkl__alarms_set(&session->alarms, &session->turns_alarm, 0);
     }
 }
 
@@ -101,6 +102,7 @@ static void finish(struct zkl__call *call, int rc)
     conclude(call, rc);
     call->over = true;
     zkl__alarms_set(&call->session->alarms, &call->alarm, INT64_MAX);
+    zkl__timers_set(&call->session->turns, &call->turn, INT64_MAX);
     zkl__callbacks_post(&call->session->callbacks, &call->callback);
 }
 
@@ -112,10 +114,22 @@ static void go_on_later(void *owner)
     int rc = go_on(call);
     if (rc != ZKL__PENDING) {
         finish(call, rc);
-    } else if (!call->alarm.timer.set) { /* else something came of the steps just made */
+    } else {
         zkl__alarms_set(&session->alarms, &call->alarm, call->again);
     }
     zkl__session_arm(session);
+}
+
+/* Each once: what one of them brings to an earlier one, or to itself, rings the alarm again. */
+void zkl__calls_go_on(void *owner)
+{
+    zkl_session *session = owner;
+    int64_t last = 0, next = 0;
+    while ((next = zkl__timers_next(&session->turns)) > last && next <= session->call_count) {
+        struct zkl__timer *turn = zkl__timers_due(&session->turns, next);
+        go_on_later(ZKL__OWNER(turn, struct zkl__call, turn));
+        last = next;
+    }
 }
 
 /* Session mutex not held. */
@@ -153,6 +167,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         memcpy(call, given, size);
         path = memcpy((char *)call + size, path, length + 1);
     }
+    zkl__calls_go_on(session); /* those that were called before come first */
     call->session = session;
     call->number = ++session->call_count;
     call->path = path;
@@ -163,11 +178,10 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         call->owner->refs++;
         zkl__list_append(&call->owner->calls, &call->in_owner);
     }
-    int rc = call->begin ? call->begin(call) : ZKL_OK;
-    if (rc == ZKL_OK && !waits) {
-        rc = done ? zkl__session_want_callbacks(session, NULL, call->err)
-                  : zkl__fail_null(call->err, "done");
-    }
+    int rc = waits  ? ZKL_OK
+             : done ? zkl__session_want_callbacks(session, NULL, call->err)
+                    : zkl__fail_null(call->err, "done");
+    rc = rc == ZKL_OK && call->begin ? call->begin(call) : rc;
     if (rc == ZKL_OK && !call->finishes) {
         rc = zkl__stops_begin(session, &call->stops, call->owner ? call->owner->stop : NULL,
                               on_stop, call, call->err);
@@ -178,11 +192,7 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
         call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
         call->callback = (struct zkl__callback){.run = run_done, .owner = call};
         zkl__session_retain(session);
-        if (zkl__timers_next(&session->alarms.timers) < call->number) {
-            call_poke(call); /* an earlier call goes on before */
-        } else {
-            go_on_later(call);
-        }
+        go_on_later(call);
         return ZKL_OK;
     }
     if (rc == ZKL_OK) {

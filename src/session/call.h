@@ -20,8 +20,8 @@
  *     }
  *
  * The blocking form calls it in the caller's thread and sleeps between. The asynchronous form calls
- * it on the alarms' thread, and its one completion is a callback. Both are the same code, and
- * neither needs a thread of its own.
+ * it at once, and then on the alarms' thread, or when a later call begins; its one completion is a
+ * callback. Both are the same code, and neither needs a thread of its own.
  *
  * Rules. What is needed after an AWAIT is in the struct; a local is computed before CALL_BEGIN, or
  * used up before the next AWAIT. The compiler refuses an initialised local that an AWAIT follows in
@@ -141,6 +141,7 @@ struct zkl__call {
     bool blocking, over;
     struct zkl__signal news; /* blocking */
     struct zkl__alarm alarm; /* asynchronous, as the rest */
+    struct zkl__timer turn;  /* its place among those that go on: its number */
     struct zkl__callback callback;
     zkl_done_fn done;
     void *payload;

@@ -397,6 +397,7 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
         session->status.state = ZKL_SESSION_SUSPENDED;
         session->core_alarm = (struct zkl__alarm){.ring = ring_core, .owner = session};
         session->tick_alarm = (struct zkl__alarm){.ring = ring_tick, .owner = session};
+        session->turns_alarm = (struct zkl__alarm){.ring = zkl__calls_go_on, .owner = session};
         session->open.alarm = (struct zkl__alarm){.ring = ring_open, .owner = session};
         session->notice = (struct zkl__callback){.run = run_notice, .owner = session};
         session->alarms.fd = session->alarms.poke_fd = -1;

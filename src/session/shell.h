@@ -260,8 +260,10 @@ struct zkl_session {
     struct zkl__stops stops; /* the session's own: wakes who sleeps */
     struct zkl__callbacks callbacks;
     struct zkl__list sleepers, objects, tasks; /* the latest first */
-    struct zkl__list calls; /* in their order; asynchronous ones until their done has returned */
-    int64_t call_count;     /* that were made: far fewer than CLOCK_BOOTTIME has ns */
+    struct zkl__list calls;   /* in their order; asynchronous ones until their done has returned */
+    int64_t call_count;       /* that were made */
+    struct zkl__timers turns; /* the asynchronous ones to which something happened, by number */
+    struct zkl__alarm turns_alarm;
     struct zkl__status status;
     struct zkl__closing closing;
 
@@ -275,6 +277,9 @@ struct zkl_session {
 
 /* call.c; session mutex held: every sleeper and every call looks again. Also in a step. */
 void zkl__session_wake(zkl_session *session);
+/* call.c; session mutex held: the calls that have a turn go on, in the order in which they were
+ * made. owner: the session. */
+void zkl__calls_go_on(void *owner);
 
 /* shell.c; session mutex held */
 int zkl__stop_watch(zkl_session *session, zkl_error *err);

@@ -165,4 +165,18 @@ TEST_WITH_SESSIONS(test_a_lock_that_lingers)
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
 }
 
+/* Whatever waits for a dispatch: a call has begun when it returns, so the next one knows of it. */
+TEST_WITH_SESSIONS(test_a_call_begins_at_once)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
+    zkl_group *group = NULL;
+    ASSERT_OK(zkl_group_new(&group, one, PATH, "member", NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    ASSERT_OK(zkl_group_join_async(group, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
+    ASSERT_OK(zkl_group_leave_async(group, on_ended, &box, NULL));
+    CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 3));
+    zkl_group_free(group);
+}
+
 TESTS("loop")

@@ -62,7 +62,8 @@
          zkl_lock_acquire_async(P(1, t->lock), MS, P(2, on_acquire), NULL, err))                                       \
     CODE(zkl_lock_cancel, 1, ZKL_ENOTWAITING, zkl_lock_cancel(P(1, t->lock)))                                          \
     CODE(zkl_lock_set_stop, 1, ZKL_OK, zkl_lock_set_stop(P(1, t->lock), NULL, err))                                    \
-    PAIR(zkl_lock_release, 1, ZKL_ENOTHELD, P(1, t->lock))                                                             \
+    CODE(zkl_lock_release, 1, ZKL_ENOTHELD, zkl_lock_release(P(1, t->lock), err))                                      \
+    CODE(zkl_lock_release_async, 2, ZKL_ENOMEM, zkl_lock_release_async(P(1, t->lock), P(2, on_done), NULL, err))       \
     FREE(zkl_lock_free)                                                                                                \
     ODD(zkl_lock_recipe, 1, ANY, ZKL_RECIPE_ELECTION, ZKL_RECIPE_ELECTION, ZKL_RECIPE_ELECTION,                        \
         (int)zkl_lock_recipe(P(1, t->election)))                                                                       \
