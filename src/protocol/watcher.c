@@ -327,7 +327,6 @@ static void refuse_member(struct zkl__membership *m, int code, int zk_code, cons
     if (m->wanted) { /* who leaves goes on */
         retry_later(&m->watcher);
     }
-    m->note(m->watcher.owner);
 }
 
 static void refuse_member_by_reply(struct zkl__membership *m, const struct zkl__reply *reply)
@@ -343,7 +342,6 @@ static void on_member_created(struct zkl__membership *m, const struct zkl__reply
         m->stale = m->changed = false;
         m->joined = m->joined || m->wanted;
         m->step = ZKL__MEMBER_LOOK;
-        m->note(m->watcher.owner);
         return;
     }
     if (m->node == ZKL__MEMBER_ASKED || reply->rc == ZKL__RC_NONODE) {
@@ -388,7 +386,6 @@ static void on_member_look(struct zkl__membership *m, const struct zkl__reply *r
         }
         m->step = stands ? ZKL__MEMBER_WAIT : ZKL__MEMBER_CREATE;
     }
-    m->note(m->watcher.owner);
 }
 
 static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
@@ -427,7 +424,6 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
         if (done || missing) {
             move_node(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
             m->version = reply->stat.version;
-            m->note(watcher->owner);
         } else {
             retry_later(watcher);
         }
@@ -439,7 +435,6 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
          * it has committed for the same session); then a look at whose it is. */
         if (done || missing) {
             move_node(m, ZKL__MEMBER_NONE);
-            m->note(watcher->owner);
             break;
         }
         move_node(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
@@ -451,6 +446,7 @@ static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__repl
         break;
     }
     check_member(m);
+    m->note(watcher->owner);
 }
 
 /* --- what is noticed ------------------------------------------------------------------------- */

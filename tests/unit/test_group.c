@@ -247,7 +247,7 @@ enum call { JOIN, UPDATE, LEAVE, CALLS };
 
 static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box)
 {
-    zkl_group *group = MEMBER(one, "a", .leave_timeout_ms = call == LEAVE ? ms : 5000);
+    zkl_group *group = MEMBER(one, "a", .leave_timeout_ms = call == LEAVE ? ms : 60000);
     if (call != JOIN) {
         join(group);
     }
