@@ -28,7 +28,9 @@ TEST_WITH_SESSIONS(test_single_locks_queue_with_it)
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     ASSERT_OK(zkl_lock_acquire(single, 0, NULL, NULL));
     zkl_lock *lock = make();
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EBUSY);
+    CU_ASSERT_STRING_EQUAL(err.path, "/m/b");
     ASSERT_EVENTUALLY(stand_at(abc, 3) == 1); /* nowhere, not even where it was first */
     ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(stand_at(abc, 3) == 4);

@@ -139,8 +139,10 @@ static bool comes_to(const struct row *row, struct things *t, int null, int64_t 
 {
     zkl_error err = {.code = 0};
     int64_t got = row->call(t, null, &err);
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state); /* as before the call */
     bool worded = err.code == 0 || (err.code == got && err.text[0]);
-    bool fine = worded && (wanted == ANY || got == wanted);
+    bool fine = worded && state == PTHREAD_CANCEL_ENABLE && (wanted == ANY || got == wanted);
     if (!fine) {
         printf("(%s, argument %d NULL: %lld, %s, not %lld) ", row->name, null, (long long)got,
                err.code ? err.text : "no words", (long long)wanted);
