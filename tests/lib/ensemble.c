@@ -264,10 +264,10 @@ void ensemble_thaw(struct ensemble *e, int i)
 
 /* --- questions ----------------------------------------------------------------------------------------------------- */
 
-static int dial(const struct server *s)
+static int dial(const struct server *s, time_t seconds)
 {
     union address address;
-    struct timeval limit = {.tv_sec = 20};
+    struct timeval limit = {.tv_sec = seconds};
     socklen_t length = make_address(&address, s->client_host, s->client_port);
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -279,9 +279,9 @@ static int dial(const struct server *s)
     return fd;
 }
 
-char *ensemble_ask(struct ensemble *e, int i, const char *word)
+static char *ask_within(struct ensemble *e, int i, const char *word, time_t seconds)
 {
-    int fd = dial(&e->servers[i]);
+    int fd = dial(&e->servers[i], seconds);
     if (fd < 0) {
         return NULL;
     }
@@ -298,9 +298,15 @@ char *ensemble_ask(struct ensemble *e, int i, const char *word)
     return text;
 }
 
+char *ensemble_ask(struct ensemble *e, int i, const char *word)
+{
+    return ask_within(e, i, word, 20);
+}
+
+/* A server that has just begun to listen may forget whom it has accepted: so it is soon asked again. */
 static bool answers_with(struct ensemble *e, int i, const char *word, const char *text, bool want)
 {
-    char *answer = ensemble_ask(e, i, word);
+    char *answer = ask_within(e, i, word, 1);
     bool found = answer && (strstr(answer, text) != NULL) == want;
     free(answer);
     if (!found) {
