@@ -13,17 +13,6 @@ static int wanted(const char *name, int argc, char **argv)
     return 0;
 }
 
-void check_seeds(uint64_t count, void (*walk)(uint64_t seed))
-{
-    unsigned before = CU_get_number_of_failures();
-    for (uint64_t seed = 1; seed <= count && CU_get_number_of_failures() == before; seed++) {
-        walk(seed);
-        if (CU_get_number_of_failures() != before) {
-            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-        }
-    }
-}
-
 long check_setting(const char *name, long otherwise)
 {
     const char *text = getenv(name);

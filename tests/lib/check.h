@@ -62,9 +62,6 @@ void check_add(struct check_case *test);
 /* For the index of each row of an array. */
 #define EACH_ROW(i, rows) for (size_t i = 0; i < sizeof(rows) / sizeof *(rows); i++)
 
-/* walk for the seeds from 1 to count, until one fails, which is printed. */
-void check_seeds(uint64_t count, void (*walk)(uint64_t seed));
-
 /* A number from the environment. */
 long check_setting(const char *name, long otherwise);
 

@@ -148,12 +148,6 @@ bool queue_becomes(struct recorder *eye, const char *path, size_t length)
     return so;
 }
 
-bool queue_remove(struct recorder *eye, const char *path, const char *name)
-{
-    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .name = name, .version = -1};
-    return recorder_do(eye, &op)->reply.rc == ZKL__RC_OK;
-}
-
 /* --- contenders in a known order ------------------------------------------------------------------------------------- */
 
 /* One more. */

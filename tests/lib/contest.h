@@ -59,8 +59,6 @@ const struct zkl__reply *queue_look(struct recorder *eye, const char *path);
 size_t queue_length(struct recorder *eye, const char *path);
 /* Whether it has that many within SOON. */
 bool queue_becomes(struct recorder *eye, const char *path, size_t length);
-/* Removes a child, as an operator does. */
-bool queue_remove(struct recorder *eye, const char *path, const char *name);
 
 /* --- contenders in a known order, each in a session of its own ----------------------------------------------------------- */
 

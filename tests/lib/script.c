@@ -296,12 +296,6 @@ void script_cancel(struct script_owner *owner)
     script_step((struct zkl__event){.kind = ZKL__EV_CANCEL, .machine = owner->machine, .code = ZKL_ECANCELED});
 }
 
-void script_let_go(struct script_owner *owner)
-{
-    struct zkl__event event = {.kind = ZKL__EV_LET_GO, .machine = owner->machine};
-    owner->machine = NULL; /* an outcome from here on is a failure */
-    script_step(event);
-}
 void script_release(struct script_owner *owner)
 {
     CU_ASSERT_PTR_NOT_NULL_FATAL(owner->machine);

@@ -117,7 +117,6 @@ void script_acquire(struct script_owner *owner); /* in /q, a mutex */
 void script_start(struct script_owner *owner, int64_t deadline, bool try_only);
 void script_cancel(struct script_owner *owner);
 void script_release(struct script_owner *owner);
-void script_let_go(struct script_owner *owner);
 /* Connects, acquires, answers everything: held. */
 void script_hold(struct script_owner *owner);
 const char *script_state(const struct script_owner *owner); /* "told" after the last word */

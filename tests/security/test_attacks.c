@@ -127,7 +127,8 @@ TEST(test_creator_only)
     close_one(other);
     ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(queue_remove(eye, "/vault/deep", "lock"), false);
+    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = "/vault/deep", .name = "lock", .version = -1};
+    CU_ASSERT_NOT_EQUAL(recorder_do(eye, &op)->reply.rc, ZKL__RC_OK);
     close_one(session);
 }
 

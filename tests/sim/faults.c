@@ -290,7 +290,7 @@ static void strike(struct sim *s, int index, int client)
 
 /* --- when ------------------------------------------------------------------------------------------------------------ */
 
-static void arm(struct sim *s)
+void sim_faults_arm(struct sim *s)
 {
     int64_t due = s->faults.healed ? SIM_NEVER : s->plan->heal;
     for (int i = 0; i < s->plan->fault_count; i++) {
@@ -315,11 +315,6 @@ static void heal(struct sim *s)
         client->refused = 0;
     }
     s->faults.to_clean = true;
-}
-
-void sim_faults_start(struct sim *s)
-{
-    arm(s);
 }
 
 void sim_faults_on(struct sim *s, enum sim_trigger trigger, int client)
@@ -361,7 +356,7 @@ void sim_faults_due(struct sim *s)
         heal(s);
     }
     s->faults.to_clean = s->faults.to_clean && !remove_foreign(s);
-    arm(s);
+    sim_faults_arm(s);
     if (s->faults.to_clean) {
         sim_clock_set(&s->clock, SLOT_FAULT, sim_now(s) + s->tick);
     }

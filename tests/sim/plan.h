@@ -186,7 +186,7 @@ struct sim_faults {
     int64_t last_leader_pause; /* its end */
 };
 const char *sim_fault_name(enum sim_fault_kind kind);
-void sim_faults_start(struct sim *s);
+void sim_faults_arm(struct sim *s); /* for the next that has a time */
 /* Something happened that a fault may wait for; client is the one concerned, or -1. */
 void sim_faults_on(struct sim *s, enum sim_trigger trigger, int client);
 void sim_faults_due(struct sim *s);

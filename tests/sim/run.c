@@ -171,7 +171,7 @@ void sim_begin(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *
     for (int client = 0; client < s->client_count; client++) {
         sim_process_start(s, client);
     }
-    sim_faults_start(s);
+    sim_faults_arm(s);
 }
 
 void sim_abandon(struct sim *s)
