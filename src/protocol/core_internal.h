@@ -693,6 +693,7 @@ struct zkl__semaphore {
     size_t looks;                 /* at leases, under way */
     bool unanswered;              /* one of these */
     int64_t retry_at, pause;      /* nothing is sent before; the last pause */
+    int held, made; /* permits that have a lease; the first ones, whose leases stand */
     struct zkl__permit permits[]; /* config.count */
 };
 

@@ -126,6 +126,7 @@ static void drop_leases(struct zkl__semaphore *s)
     EACH_PERMIT (permit, s) {
         drop_contender(&permit->contender);
     }
+    s->held = s->made = 0;
 }
 
 static void forget_looks(struct zkl__semaphore *s)
@@ -375,10 +376,11 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 /* With the limit beside them, unless a watch says that it is what it was. */
 static void read_leases(struct zkl__semaphore *s)
 {
-    EACH_PERMIT (permit, s) {
-        if (permit->contender->state != ZKL__HELD) {
-            return;
-        }
+    while (s->made < s->config.count && s->permits[s->made].contender->state == ZKL__HELD) {
+        s->made++;
+    }
+    if (s->made < s->config.count) {
+        return;
     }
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
@@ -445,6 +447,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__FAILED:
         permit->contender = NULL;
+        s->held -= permit != &s->queue_node;
         s->code = outcome->code;
         s->zk_code = outcome->zk_code;
         s->why = outcome->why;
@@ -467,6 +470,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__RELEASED:
         permit->contender = NULL;
+        s->held -= permit != &s->queue_node;
         post(s, ZKL__EV_LOOK);
         break;
     default:
@@ -546,6 +550,7 @@ static void send_what_is_needed(struct zkl__semaphore *s)
                 fail_acquire(s, ZKL_ENOMEM, "out of memory");
                 break;
             }
+            s->held++;
             zkl__contender_start(permit->contender, INT64_MAX, false);
         }
         break;
@@ -643,14 +648,14 @@ static void step_semaphore(struct zkl__machine *machine)
         }
     }
     send_what_is_needed(s);
-    if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
+    if (s->state == ZKL__SEMAPHORE_RELEASING && s->held == 0) {
         end_acquire(s, "no lease of ours is left");
         notify_owner(s, ZKL__RELEASED, "released");
     }
     /* What each state implies for its contenders. A granted semaphore has all its leases. */
     bool waits = zkl__semaphore_waits(s), head = waits && s->state >= ZKL__SEMAPHORE_MAKING;
     ZKL__ENSURE(waits == (s->queue_node.contender != NULL));
-    ZKL__ENSURE(!waits || zkl__semaphore_held(s) == (head ? s->config.count : 0));
+    ZKL__ENSURE(!waits || s->held == (head ? s->config.count : 0));
     ZKL__ENSURE(waits || (!s->busy && s->looks == 0 && !s->leases));
     ZKL__ENSURE(head || (!s->watch.entry.link && !s->limit_watch.entry.link &&
                          s->limit == ZKL__LIMIT_UNREAD));
@@ -728,6 +733,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
             }
             if (last) {
                 drop_contender(last);
+                s->held--;
             }
         }
         break;
@@ -817,9 +823,5 @@ int zkl__semaphore_count(const struct zkl__semaphore *semaphore)
 
 int zkl__semaphore_held(const struct zkl__semaphore *s)
 {
-    int count = 0;
-    EACH_PERMIT (permit, s) {
-        count += permit->contender != NULL;
-    }
-    return count;
+    return s->held;
 }
