@@ -152,14 +152,6 @@ static bool look(const struct object *o)
     return held;
 }
 
-/* A writer becomes a reader. */
-static void downgrade(struct object *o)
-{
-    o->takes = 1;
-    object_note_part(o, HISTORY_downgrade, 0);
-    zkl_write_lock_downgrade(o->lock, NULL);
-}
-
 /* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
 static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
 {
@@ -177,7 +169,9 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
         held = held && look(o);
         poll(NULL, 0, (int)dice_below(&c->dice, 20));
         if (downgrades && held) {
-            downgrade(o);
+            o->takes = 1; /* of a reader */
+            object_note_part(o, HISTORY_downgrade, 0);
+            zkl_write_lock_downgrade(o->lock, NULL);
             downgrades = false;
         }
         if (commits && dice_once_in(&c->dice, 4)) {

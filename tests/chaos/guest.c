@@ -169,12 +169,6 @@ static void look_for_remains(struct visit *v)
     }
 }
 
-static int64_t some_patience_ms(uint64_t *dice)
-{
-    static const int64_t all[] = {0, 1, 20, 300, CLOSE_WELL, CLOSE_WELL};
-    return all[dice_below(dice, sizeof all / sizeof *all)];
-}
-
 /* Releases first, or frees, or just closes. */
 static void leave(struct visit *v)
 {
@@ -190,7 +184,9 @@ static void leave(struct visit *v)
         object_free(o);
         object_note(o, HISTORY_freed, NULL, 0, 0);
     }
-    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0 && !v->lost) {
+    static const int64_t patience_ms[] = {0, 1, 20, 300, CLOSE_WELL, CLOSE_WELL};
+    int64_t patient_ms = patience_ms[dice_below(&v->dice, sizeof patience_ms / sizeof *patience_ms)];
+    if (close_session(v, patient_ms) == ZKL_OK && v->session_id != 0 && !v->lost) {
         look_for_remains(v);
     }
     for (int i = 0; way == 2 && i < v->count; i++) {

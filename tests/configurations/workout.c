@@ -3,11 +3,6 @@
 #define CROWD 4
 #define ROUNDS 10
 
-static zkl_session *open_nth(const struct field *field, int n)
-{
-    return contest_session(field->servers[n % field->count], field->timeout_ms, field->tick_ms);
-}
-
 struct ensemble *begin(const struct ensemble_options *options)
 {
     struct ensemble *e = ensemble_start(options);
@@ -57,7 +52,9 @@ static void run_crowd(const struct field *field, const char *path)
     struct crowd crowd = {.path = path};
     struct member members[CROWD];
     for (int i = 0; i < CROWD; i++) {
-        members[i] = (struct member){.crowd = &crowd, .session = open_nth(field, i)};
+        members[i] = (struct member){
+            .crowd = &crowd,
+            .session = contest_session(field->servers[i % field->count], field->timeout_ms, field->tick_ms)};
         pthread_create(&members[i].thread, NULL, run_member, &members[i]);
     }
     for (int i = 0; i < CROWD; i++) {

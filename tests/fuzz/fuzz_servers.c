@@ -20,13 +20,6 @@ static void check_numbers(const char *servers)
     zkl__zk_names_drop(names);
 }
 
-/* What was found good is understood: behind the servers is nothing, or "/", or a path. */
-static void check_chroot(const char *servers)
-{
-    const char *chroot = servers + strcspn(servers, "/");
-    MUST(chroot[0] == '\0' || strcmp(chroot, "/") == 0 || zkl__path_check(chroot, NULL) == ZKL_OK);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size);
@@ -39,7 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(strncmp(text, "memory:", 7) == 0 && text[7] != '\0');
     } else {
         MUST(found == &zkl__store_zookeeper);
-        check_chroot(text);
+        /* What was found good is understood: behind the servers is nothing, or "/", or a path. */
+        const char *chroot = text + strcspn(text, "/");
+        MUST(chroot[0] == '\0' || strcmp(chroot, "/") == 0 || zkl__path_check(chroot, NULL) == ZKL_OK);
         check_numbers(text);
     }
     free(text);

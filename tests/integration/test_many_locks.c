@@ -36,19 +36,6 @@ static void *run_slow(void *arg)
     return NULL;
 }
 
-static void slow_down(struct slow *slow)
-{
-    *slow = (struct slow){0};
-    atomic_init(&slow->stop, false);
-    pthread_create(&slow->thread, NULL, run_slow, slow);
-}
-
-static void speed_up(struct slow *slow)
-{
-    slow->stop = true;
-    pthread_join(slow->thread, NULL);
-}
-
 /* --- what many heard --------------------------------------------------------------------------------------------------- */
 
 struct count {
@@ -112,12 +99,12 @@ static bool many_on_a_slow_server(void)
     int count = (int)check_setting("ZKLOCK_LOCKS", MANY), held = 0;
     int64_t timeout_ms = (int64_t)count * PATIENCE;
     zkl_lock **locks = calloc((size_t)count, sizeof *locks);
-    struct slow slow;
+    struct slow slow = {0};
     CU_ASSERT_FATAL(locks && count >= FEW);
     heard = (struct count){0};
     zkl_session *session = contest_session(ensemble_servers(server), SHORT, TICK);
     zkl_session *other = contest_session(ensemble_servers(server), LONG, TICK);
-    slow_down(&slow);
+    pthread_create(&slow.thread, NULL, run_slow, &slow);
     int64_t alone = acquire_few(other, "alone"), began = now_ms();
     ask_for_many(locks, count, session, timeout_ms);
     await_ends(count / 10, timeout_ms);
@@ -126,7 +113,8 @@ static bool many_on_a_slow_server(void)
     int after = heard.granted;
     await_ends(count, timeout_ms);
     int64_t took = now_ms() - began;
-    speed_up(&slow);
+    slow.stop = true;
+    pthread_join(slow.thread, NULL);
     printf(
         "%d granted in %lld ms, %d lost (the server ran for %.0f %% of the time); %d of another session took %lld ms, "
         "without them %lld ms (%d to %d); ",

@@ -114,14 +114,6 @@ static void show(int round, const struct times *t)
     fflush(stdout);
 }
 
-/* What has begun anew since the cut: the follower is one again. */
-static void recover(int which)
-{
-    CU_ASSERT(cut_mend());
-    CU_ASSERT(ensemble_wait(server, LONG));
-    CU_ASSERT(ensemble_ask_until(server, which, "srvr", "Mode: follower", true, LONG));
-}
-
 /* A session that sends nothing but pings: its connection stands all the while, so a lock that trusts it has two holders. */
 static struct recorder *open_idle(int which)
 {
@@ -148,7 +140,9 @@ static bool cut_once(int round)
     CU_ASSERT_EQUAL(recorder_count(idle, RECORD_SUSPENDED), 0); /* or else this was no test of anything */
     recorder_free(idle);
     show(round, &t);
-    recover(follower);
+    CU_ASSERT(cut_mend());
+    CU_ASSERT(ensemble_wait(server, LONG));
+    CU_ASSERT(ensemble_ask_until(server, follower, "srvr", "Mode: follower", true, LONG)); /* again */
     CU_ASSERT_EQUAL(zkl_lock_release(q.locks[0], NULL), ZKL_ELOST);
     ASSERT_OK(zkl_lock_release(q.locks[1], NULL));
     queue_free(&q);

@@ -290,13 +290,6 @@ static int64_t id_of(struct side *side)
     return id;
 }
 
-static void mend(int64_t id)
-{
-    zkl__memory_break(id, 0, 0, 0);
-    zkl__memory_hold(id, false);
-    zkl__memory_resume(id);
-}
-
 static void harm(int64_t id, uint64_t *dice)
 {
     switch (dice_below(dice, 6)) {
@@ -325,7 +318,9 @@ static void *run_nemesis(void *arg)
         int64_t id = id_of(&stage.sides[dice_below(&actor->dice, SIDES)]);
         harm(id, &actor->dice);
         poll(NULL, 0, (int)dice_below(&actor->dice, 6));
-        mend(id);
+        zkl__memory_break(id, 0, 0, 0);
+        zkl__memory_hold(id, false);
+        zkl__memory_resume(id);
         poll(NULL, 0, (int)dice_below(&actor->dice, 6));
     }
     return NULL;
