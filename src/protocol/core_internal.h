@@ -195,6 +195,8 @@ struct zkl__peer {
     struct zkl__link following;     /* among the followers of that one */
     struct zkl__list followers;     /* the latest first */
     bool handed;                    /* granted before the node of `follows` is gone */
+    unsigned cleared;               /* held_up + 1 of the queue when all that handed over before it
+                                     were found leaving; 0: never */
     bool moved;                     /* the node of `follows` went, or is another one */
 };
 
@@ -403,10 +405,11 @@ struct zkl__peer_queue {
     unsigned unlisted;           /* creates without a list, since the last list was sent */
     uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
-    bool urgent;    /* one of the contenders that want a list may be first */
-    bool lingers;   /* some contender has had config.linger */
-    bool strangers; /* the last list has shown others than contenders of this session */
-    int64_t czxid;  /* of the directory, as its last list says */
+    unsigned held_up; /* how often a delete that was under way has not been carried out */
+    bool urgent;      /* one of the contenders that want a list may be first */
+    bool lingers;     /* some contender has had config.linger */
+    bool strangers;   /* the last list has shown others than contenders of this session */
+    int64_t czxid;    /* of the directory, as its last list says */
     /* Forged znodes and their czxids, ZKL__NEVER_A_CONTENDER for those that no session owns: see
      * zkl__stat_forged. They are kept while the session has no contender here, so that
      * its later contenders do not read them again. */
@@ -456,7 +459,7 @@ enum zkl__event_kind zkl__peers_check(struct zkl__contender *c);
 bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
-bool zkl__peers_delete_waits(const struct zkl__contender *c);
+bool zkl__peers_delete_waits(struct zkl__contender *c);
 
 /* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
 void zkl__peers_want_list(struct zkl__contender *c);

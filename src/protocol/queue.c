@@ -448,6 +448,7 @@ bool zkl__peers_leaving(const struct zkl__contender *c)
 void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool leaving)
 {
     bool moved = strcmp(c->node.name, node) != 0;
+    c->peer.queue->held_up += leaving && !zkl__peers_leaving(c) && zkl__node_known(&c->node);
     if (!moved && (leaving || !zkl__peers_leaving(c))) {
         return;
     }
@@ -457,13 +458,17 @@ void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool 
     }
 }
 
-bool zkl__peers_delete_waits(const struct zkl__contender *c)
+bool zkl__peers_delete_waits(struct zkl__contender *c)
 {
-    for (; c->peer.handed && zkl__node_known(&c->peer.follows->node); c = c->peer.follows) {
-        if (!zkl__peers_leaving(c->peer.follows)) {
+    const unsigned now = c->peer.queue->held_up + 1;
+    const struct zkl__contender *at = c;
+    while (at->peer.handed && at->peer.cleared != now && zkl__node_known(&at->peer.follows->node)) {
+        at = at->peer.follows;
+        if (!zkl__peers_leaving(at)) {
             return true;
         }
     }
+    c->peer.cleared = now;
     return false;
 }
 
