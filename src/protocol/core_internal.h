@@ -458,7 +458,8 @@ enum zkl__event_kind zkl__peers_check(struct zkl__contender *c);
 /* Whether the delete of its znode, sent now, hands over to a follower. */
 bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
- * not on its way. */
+ * not on its way. Those before a contender that was cleared are not looked at again, unless a
+ * delete of this queue has come to nothing since. */
 bool zkl__peers_delete_waits(struct zkl__contender *c);
 
 /* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
@@ -696,7 +697,8 @@ struct zkl__semaphore {
     size_t looks;                 /* at leases, under way */
     bool unanswered;              /* one of these */
     int64_t retry_at, pause;      /* nothing is sent before; the last pause */
-    int held, made; /* permits that have a lease; the first ones, whose leases stand */
+    int held;                     /* permits that have a contender */
+    int made; /* the contenders of so many permits, from the first one on, stand as leases */
     struct zkl__permit permits[]; /* config.count */
 };
 

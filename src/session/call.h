@@ -20,8 +20,9 @@
  *     }
  *
  * The blocking form calls it in the caller's thread and sleeps between. The asynchronous form calls
- * it at once, and then on the alarms' thread, or when a later call begins; its one completion is a
- * callback. Both are the same code, and neither needs a thread of its own.
+ * it first in the caller's thread. After that the alarms' thread calls it, or the thread that makes
+ * the session's next call. It ends with one callback. Both are the same code, and neither needs a
+ * thread of its own.
  *
  * Rules. What is needed after an AWAIT is in the struct; a local is computed before CALL_BEGIN, or
  * used up before the next AWAIT. The compiler refuses an initialised local that an AWAIT follows in

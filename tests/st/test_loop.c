@@ -165,7 +165,7 @@ TEST_WITH_SESSIONS(test_a_lock_that_lingers)
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
 }
 
-/* Whatever waits for a dispatch: a call has begun when it returns, so the next one knows of it. */
+/* A call begins before it returns, whatever alarms are due, so the next call finds what it has changed. */
 TEST_WITH_SESSIONS(test_a_call_begins_at_once)
 {
     struct mailbox box = MAILBOX_INIT;
