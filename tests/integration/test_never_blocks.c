@@ -3,10 +3,10 @@
  *
  * What is measured of each call: the processor's time that its thread took, and for how long the thread slept, that is, neither ran nor stood
  * ready without a processor (the kernel counts that apart: /proc/thread-self/schedstat). A machine that is busy with other things adds to
- * neither. A call may sleep for a mutex that a thread of the library has, and that thread may be without a processor: so a control, before
- * each call, takes a mutex that a thread of the test takes again and again, and what the worst control slept is no call's fault. */
+ * neither. But open waits until the client library's threads run (wait_for_others in its mt_adaptor.c), and any call for a mutex that a
+ * thread of the library has, and such a thread may be without a processor: so a control, before each call, starts a thread and waits for
+ * its end, and what the worst control slept is no call's fault. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 
 #include <zklock/zklock.h>
@@ -55,33 +55,20 @@ static void add(struct cost *cost, struct times from, struct times to)
     cost->calls++;
 }
 
-static struct {
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    atomic_bool over;
-    struct cost cost;
-} control = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cost = {.name = "(control)"}};
+static struct cost control = {.name = "(control)"};
 
-/* As a thread of the library does: for a moment, then again. */
-static void *use_mutex(void *arg)
+static void *end_at_once(void *arg)
 {
-    (void)arg;
-    while (!control.over) {
-        pthread_mutex_lock(&control.mutex);
-        for (int64_t end = clock_ns(CLOCK_MONOTONIC) + 20000; clock_ns(CLOCK_MONOTONIC) < end;) {
-        }
-        pthread_mutex_unlock(&control.mutex);
-        usleep(100);
-    }
-    return NULL;
+    return arg;
 }
 
 static void measure_control(void)
 {
+    pthread_t thread;
     struct times from = now_is();
-    pthread_mutex_lock(&control.mutex);
-    pthread_mutex_unlock(&control.mutex);
-    add(&control.cost, from, now_is());
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, end_at_once, NULL), 0);
+    pthread_join(thread, NULL);
+    add(&control, from, now_is());
 }
 
 #define COSTS 64
@@ -108,7 +95,7 @@ static struct cost *cost_of(const char *name)
 
 static bool is_kept(const struct cost *cost)
 {
-    return cost->ran > LIMIT_NS || cost->slept > LIMIT_NS + control.cost.slept;
+    return cost->ran > LIMIT_NS || cost->slept > LIMIT_NS + control.slept;
 }
 
 static void show(const struct cost *cost, const char *remark)
@@ -125,24 +112,20 @@ static bool judge(void)
         show(cost, is_kept(cost) ? "  TOO LONG" : "");
         kept = kept || is_kept(cost);
     }
-    show(&control.cost, "");
+    show(&control, "");
     return !kept;
 }
 
 static void begin_measuring(void)
 {
     memset(costs, 0, sizeof costs);
-    control.cost.ran = control.cost.slept = control.cost.calls = 0;
-    control.over = false;
+    control.ran = control.slept = control.calls = 0;
     run_delay = run_delay_open();
-    pthread_create(&control.thread, NULL, use_mutex, NULL);
 }
 
 static bool end_measuring(void)
 {
     bool short_ones = judge();
-    control.over = true;
-    pthread_join(control.thread, NULL);
     close(run_delay);
     return short_ones;
 }
