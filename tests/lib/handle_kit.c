@@ -203,27 +203,3 @@ void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_
     zkl_lock_free(lock);
     zkl_lock_free(rival);
 }
-
-/* --- delays after a crash ---------------------------------------------------------------------------------------------- */
-
-static int acquire_delayed(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.delay_after_crash_ms = 3600000;
-    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_LOCK], session, path, &options);
-    int code = zkl_lock_acquire(lock, timeout_ms, NULL, err);
-    code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
-    zkl_lock_free(lock);
-    return code;
-}
-
-bool handle_granted_at_once(zkl_session *session, const char *path)
-{
-    return acquire_delayed(session, path, SOON, NULL) == ZKL_OK;
-}
-
-bool handle_delayed(zkl_session *session, const char *path)
-{
-    zkl_error err = {.text = ""};
-    return acquire_delayed(session, path, 0, &err) == ZKL_EBUSY && strstr(err.text, "delay_after_crash_ms");
-}

@@ -35,8 +35,4 @@ struct handle_replaced {
 };
 int handle_replace(const zkl_cancel *cancel, int64_t token, void *replaced);
 
-/* A lock whose delay_after_crash_ms is an hour: it is granted, so it has waited for nothing; or a try says that it would wait. */
-bool handle_granted_at_once(zkl_session *session, const char *path);
-bool handle_delayed(zkl_session *session, const char *path);
-
 #endif
