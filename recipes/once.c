@@ -63,7 +63,9 @@ static int take_record(struct zkl__call *call)
     }
     once->last_ms = answer->size > 0 ? zkl__decimal_parse(answer->data, answer->size) : INT64_MIN;
     if (once->last_ms == -1) {
-        FAIL(call, ZKL_ECONFLICT, "its data is not the number of a slot: used as something else");
+        FAIL(call, ZKL_ECONFLICT,
+             "its data is not the number of a slot, but a release mark or another program's: use "
+             "another path, or clear the data if nobody needs it");
     }
     /* The writer of a record created its znode in that slot, so the slot had begun. A record of a
      * slot that begins later than its own mtime, by more than the servers' clocks may differ, is

@@ -6,7 +6,8 @@
  * format this is. Candidates of both libraries stand in one queue.
  *
  * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the path is a semaphore's or a
- * partition's, or a part of it is an ephemeral znode.
+ * partition's, or a part of it is an ephemeral znode; with recover or delay_after_crash_ms, its
+ * data is neither empty nor a release mark.
  *
  * Caveat. An observer sees the servers' view: that leader may have lost its lease already. Only the
  * leader itself may act as the leader, and zkl_lock_is_held is the only test for that. A client

@@ -128,7 +128,8 @@ typedef struct zkl_lock_options {
  * the path should set it, or delay_after_crash_ms. The path is made persistent. A path that was
  * first used without these options is a container, which the servers delete with its data when it
  * has been empty for a while. No client can see that a znode is a container. So delete such a path
- * once, before the option is used for it. */
+ * once, before the option is used for it. An acquire that finds other data at path, as the record
+ * of zklock/once.h, ends with ZKL_ECONFLICT, and writes nothing. */
 
 /* The option linger_ms. A release keeps the znode for linger_ms, if nobody else is in the queue. An
  * acquire of this session in that time is granted immediately, without any request.
@@ -191,10 +192,11 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
  * deleted in the background. May be called from a callback, which then blocks the callbacks behind
  * it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry),
  * ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a
- * partition's; of a semaphore: its limit is another one, or the path is a lock's or an election's;
- * or a part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not
- * exist), ZKL_ELIMIT (watches, or a request of more than 1 MB), ZKL_EUNSUPPORTED (the server
- * refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * partition's; with recover or delay_after_crash_ms: its data is neither empty nor a release mark;
+ * of a semaphore: its limit is another one, or the path is a lock's or an election's; or a part of
+ * the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist),
+ * ZKL_ELIMIT (watches, or a request of more than 1 MB), ZKL_EUNSUPPORTED (the server refused it
+ * otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none

@@ -12,7 +12,8 @@
  *
  * The lock may not have the options linger_ms, recover and delay_after_crash_ms (ZKL_EINVAL): a
  * znode that lingers has the ctime of an earlier slot, and the other two need the data of the path
- * themselves.
+ * themselves. Where a slot is recorded, the acquire of a lock with one of these two ends with
+ * ZKL_ECONFLICT.
  *
  * The forms that end in _async do not wait (zkl_done_fn in zklock/types.h). zkl_lock_cancel and the
  * free of the lock end a look. No cancel and no stop token ends the record of a job that is done.

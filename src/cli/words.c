@@ -52,6 +52,9 @@ const char *cli_remedy(int result)
     case ZKL_EAUTH:
         return "; --auth-file has to give credentials that are accepted here";
     case ZKL_ECONFLICT:
+        if (strstr(cli_failure.text, "release mark")) {
+            return "; no LOCK with --delay-after-crash is a JOB of 'zklock once'";
+        }
         return "; all who use one LOCK say the same -j, 0, or none: 'zklock ls' shows how it is "
                "used";
     case ZKL_ENOENT:

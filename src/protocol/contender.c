@@ -434,12 +434,21 @@ static void contender_fail_by_reply(struct zkl__contender *c)
  * that was sent after the list that shows it first. An earlier one may be older than the release.
  * The delay begins with that read.
  *
+ * Data that are neither empty nor a mark are somebody else's: the record of once, a semaphore's
+ * limit. A release would write over them, so the acquire is refused by whichever read shows them.
+ * Each create has a read before it, so no grant comes without one. Who records in once holds a
+ * lock of the queue, so nothing is recorded between the last read and the mark.
+ *
  * Missing evidence means unclean. So these ends look like a crash, though they are none: of a
  * waiter that ends between the release of its predecessor and its own grant, of a session that ends
  * while its lock lingers or stays for config.least, of a holder without config.mark or of another
  * library, and of a holder that may not write the directory. So does whatever was in the directory
  * before the first use of config.mark. Contenders with and without a delay read and write the same
  * mark: a contender without one reports a crash immediately, and after its release nobody waits. */
+
+#define OTHER_DATA                                                                             \
+    "the data of the path is no release mark, but a semaphore's limit, a job's record (once) " \
+    "or another program's: use another path, or clear the data if nobody needs it"
 
 /* --- the evidence ---------------------------------------------------------------------------- */
 
@@ -488,6 +497,10 @@ static void mark_on_read(struct zkl__contender *c)
         }
         bool marks = strlen(name) == reply->size && zkl__name_contends(name);
         c->mark.released = marks ? zkl__name_sequence(name) : -1;
+        if (reply->size > 0 && !marks && zkl__contender_waits(c)) {
+            contender_fail(c, ZKL_ECONFLICT, OTHER_DATA);
+            return;
+        }
         /* "cversion" counts creates and deletes (DataNode.copyStat): without children, half of
          * each. */
         if (stat->child_count == 0 && stat->pzxid == stat->mzxid) {

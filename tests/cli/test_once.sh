@@ -4,13 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox --tick 500ms sandbox
 
-code 125 zklock once job true
-code 125 zklock once --slot 100ms job true
-code 125 zklock once --slot 10s@10s job true
-code 125 zklock once --slot 10s job
 code 125 zklock --session-timeout 1300ms once --slot 10s job true
 says '^zklock: this session of 1300ms'
-code 125 zklock once --slot 10s
 
 # So long that none ends in the middle of the test.
 slot=87600h
@@ -124,5 +119,13 @@ says '/locks/permits: used as a semaphore, not as a job'
 
 # A job with other jobs below it, and with folders that anybody may make, is a job.
 for name in parent parent/daily parent/weekly parent/locks parent/leases; do code 0 zklock once --slot $slot $name -- true; done
+for how in run 'elect --once'; do
+    # shellcheck disable=SC2086
+    code 125 zklock $how --delay-after-crash 1s parent true
+    says '"parent": the data of the path is no release mark, .*; no LOCK with --delay-after-crash is a JOB'
+done
 code 0 zklock once --status --slot $slot parent
+code 0 zklock run --delay-after-crash 1s careful true
+code 125 zklock once --slot $slot careful true
+says '"careful": its data is not .*; no LOCK with --delay-after-crash is a JOB'
 code 1 zklock check parent

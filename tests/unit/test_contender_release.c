@@ -108,6 +108,24 @@ TEST(test_read_refused)
     script_finish();
 }
 
+/* What is neither empty nor a mark is somebody else's, like the record of once. It comes while the contender waits, which may have
+ * given up when it reads that. */
+TEST(test_data_of_somebody_else)
+{
+    for (int way = 0; way < 2; way++) {
+        up_to_the_second_read();
+        script_write("/q", "1764288000000");
+        if (way == 1) {
+            script_cancel(&me);
+        }
+        script_answer();
+        OPS("delete");
+        script_answer();
+        CU_ASSERT_STRING_EQUAL(mark(), "1764288000000");
+        script_finish_failed(&me, way == 1 ? ZKL_ECANCELED : ZKL_ECONFLICT);
+    }
+}
+
 /* --- handed over ------------------------------------------------------------------------------------------------------- */
 
 static void hold_with_a_follower(void)

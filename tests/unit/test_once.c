@@ -199,33 +199,38 @@ TEST_WITH_SESSIONS_OF(kit_ends_soon, test_recorded_after_the_lease)
     look(kit_hold(two, JOB, NULL), true);
 }
 
-/* Two readers would both run the job; permits have a queue of their own. */
-TEST_WITH_SESSIONS(test_only_under_a_lock)
+/* Two readers would both run the job; permits have a queue of their own; a znode that lingers has the ctime of an earlier slot; and
+ * a release mark is written where the record is. So nobody may write one over a record. */
+TEST_WITH_SESSIONS(test_only_under_a_plain_lock)
 {
-    static const zkl_recipe others[] = {ZKL_RECIPE_READ_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_ELECTION};
+    static const struct {
+        zkl_recipe recipe;
+        int64_t linger_ms, delay_ms;
+        bool recover;
+    } others[] = {{.recipe = ZKL_RECIPE_READ_LOCK},
+                  {.recipe = ZKL_RECIPE_SEMAPHORE},
+                  {.recipe = ZKL_RECIPE_ELECTION, .delay_ms = 100},
+                  {.linger_ms = 60000},
+                  {.recover = true},
+                  {.delay_ms = 100}};
     zkl_once_slot slot = {.done = false};
     zkl_error err;
-    for (int i = 0; i < 3; i++) {
-        zkl_lock *lock = kit_make(others[i], one, JOB, NULL);
+    once(kit_lock(one, JOB, NULL), 0, true);
+    EACH_ROW (i, others) {
+        zkl_lock *lock = kit_make(others[i].recipe, one, JOB,
+                                  LOCK_OPTIONS(.linger_ms = others[i].linger_ms, .recover = others[i].recover,
+                                               .delay_after_crash_ms = others[i].delay_ms));
         CU_ASSERT_EQUAL(zkl_once_run(lock, 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
-        ASSERT_SAYS(err, "recipe");
+        ASSERT_SAYS(err, others[i].recipe == ZKL_RECIPE_LOCK ? "linger_ms, recover" : "recipe");
         CU_ASSERT_EQUAL(zkl_once_look(lock, 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_record(lock, &slot, 5000, NULL), ZKL_EINVAL);
+        if (others[i].recover || others[i].delay_ms > 0) {
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, &err), ZKL_ECONFLICT);
+            CU_ASSERT_STRING_EQUAL(err.path, JOB);
+            ASSERT_SAYS(err, "a job's record (once)");
+        }
     }
-}
-
-/* A znode that lingers has the ctime of an earlier slot, and a mark about the last holder is written where the record is. */
-TEST_WITH_SESSIONS(test_options_that_break_the_record)
-{
-    const zkl_lock_options *others[] = {LOCK_OPTIONS(.linger_ms = 60000), LOCK_OPTIONS(.recover = true),
-                                        LOCK_OPTIONS(.delay_after_crash_ms = 100)};
-    zkl_error err = {0};
-    int result = 0;
-    for (int i = 0; i < 3; i++) {
-        zkl_lock *lock = kit_lock(one, JOB, others[i]);
-        CU_ASSERT_EQUAL(zkl_once_run(lock, SLOT, 0, 5000, work, &result, NULL, NULL, &err), ZKL_EINVAL);
-        ASSERT_SAYS(err, "linger_ms, recover");
-    }
+    once(kit_lock(two, JOB, NULL), 0, false);
 }
 
 /* Another host held the lock while the job ran, and the same object holds it again: the job is not
