@@ -6,11 +6,12 @@
 
 #define LOOK_MS 1000
 
-/* A queue that was seen at or below one of the paths. */
+/* A queue that was seen at or below one of the paths. One below is forgotten when it was shown to
+ * be free: locks come and go for as long as we watch. */
 struct watched {
     struct watched *next;
     char *content; /* what was last shown, but for times */
-    size_t root;   /* of the paths, the one at or below which it is */
+    size_t root;   /* of the paths, the last one at or below which it was seen */
     bool in_use;   /* as this look shows it */
     char path[];
 };
@@ -33,7 +34,6 @@ static int show(const char *path, const zkl_queue *queue)
     }
     if (!known && (known = calloc(1, sizeof *known + size))) {
         known->next = watch.queues;
-        known->root = watch.root;
         memcpy(known->path, path, size);
         watch.queues = known;
     }
@@ -52,6 +52,7 @@ static int show(const char *path, const zkl_queue *queue)
     bool same = known->content && strcmp(known->content, content) == 0;
     free(known->content);
     known->content = content;
+    known->root = watch.root;
     known->in_use = true;
     if (watch.form == WATCH_SCREEN) {
         queues_print(watch.screen, path, queue);
@@ -74,10 +75,16 @@ static int look(void)
         code = queues_visit(watch.paths[watch.root], show);
         /* Only queues in use are visited below a path, so one that was not visited has nobody in
          * it. */
-        for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
-             known = known->next) {
-            if (known->root == watch.root && !known->in_use) {
-                code = show(known->path, &nobody);
+        struct watched *known, **at = &watch.queues;
+        while (code == CLI_GO_ON && (known = *at)) {
+            bool used = known->root != watch.root || known->in_use;
+            code = used ? CLI_GO_ON : show(known->path, &nobody);
+            if (used || strcmp(known->path, watch.paths[watch.root]) == 0) {
+                at = &known->next;
+            } else {
+                *at = known->next;
+                free(known->content);
+                free(known);
             }
         }
     }

@@ -195,13 +195,13 @@ typescript() { SHELL=/bin/bash script -qec "$1" /dev/null; }
 on_terminal() { typescript "$1" | tr -d '\r'; }
 
 # until_seen PATTERN CMD: CMD on a terminal, what it shows in $work/seen; Ctrl-C as soon as that is like PATTERN (of grep -E).
-# It waits in this shell: a failure in the shell of a pipe would not count.
+# It waits in this shell: a failure in the shell of a pipe would not count. And a failure does not end the test here: the terminal would stay.
 until_seen() {
     local keyboard pid
     : >"$work/seen"
     exec {keyboard}> >(typescript "stty -echo; $2" >>"$work/seen")
     pid=$!
-    await "a terminal with '$1'" grep -qE -- "$1" "$work/seen"
+    ZKLOCK_TEST_FIRST="" await "a terminal with '$1'" grep -qE -- "$1" "$work/seen"
     printf '\003' >&"$keyboard"
     exec {keyboard}>&-
     wait "$pid"
