@@ -1,5 +1,5 @@
 #!/bin/bash
-# meet.sh ZKLOCK MEET WHO RECIPE: two members of this library's and two of WHO's (curator, kazoo) meet on a real server: group (ours and
+# meet.sh MEET WHO RECIPE: two members of this library's and two of WHO's (curator, kazoo) meet on a real server: group (ours and
 # Curator's GroupMember or kazoo's Party see each other), double (Curator's double barrier), barrier. ZKLOCK_ROUNDS (30) times; nobody is let in or
 # out too early, nobody is stuck, and one of each kind is killed with -9 in the last round of group and double. When Curator is cut off from
 # the server in a double barrier, they meet anew, three times at most. Exit 77: what it needs is not installed.
@@ -23,12 +23,12 @@ meet_at() {
     mkdir -p "$at/scene"
     for i in 0 1 2 3; do
         [ $i -lt 2 ] && kind=ours || kind=other
-        $kind "/interop/$recipe/${at##*/}" "$rounds" "$at/scene" "$recipe" $i >"$at/said.$i" 2>&1 &
+        $kind "/interop/$$/${at##*/}" "$rounds" "$at/scene" "$recipe" $i >"$at/said.$i" 2>&1 &
         pids+=($!)
     done
     if [ "$recipe" != barrier ]; then
         until [ "$(cat "$at"/said.* | grep -c '^waits')" = 4 ] || ! all_run "${pids[@]}"; do
-            sleep 0.05
+            sleep 0.2
         done
         victims="1 3"
         kill -9 "${pids[1]}" "${pids[3]}" 2>/dev/null

@@ -1,6 +1,8 @@
 # others.sh - sourced by run.sh and meet.sh: how a program of another language is started. They have set here.
-# enter ZKLOCK PROGRAM WHO RECIPE: begins again in a sandbox. There it sets who, recipe, rounds and room, a folder, and defines ours, which runs
-# PROGRAM with its arguments.
+# begin DIRECTORY ZKLOCK: what all tests share (interop_begin). In DIRECTORY: servers, the address of a sandbox that ends with ctest, our parent;
+# clients.jar, since to compile takes as long as a test; and clients.jsa, an archive of what a client loads. With it, one starts in half of the
+# processor time. A JVM that cannot make or use it does without.
+# enter PROGRAM WHO RECIPE: sets who, recipe, rounds and room, a folder, and defines ours, which runs PROGRAM with its arguments.
 # prepare WHO NAME: defines other, which runs NAME.py or Name.java or NAME.go with its arguments. Ends with 77 when what it needs is not installed.
 #
 # Sessions of all programs last 15 s. A client gives its connection up after two thirds of that
@@ -9,12 +11,28 @@
 # shellcheck shell=bash disable=SC2015,SC2034,SC2154,SC2317
 jars=/usr/share/java
 
+begin() {
+    rm -f "$1/servers"
+    (
+        "$2" sandbox >"$1/servers" &
+        tail --pid=$PPID -f /dev/null
+        kill $!
+    ) </dev/null >/dev/null 2>&1 &
+    timeout 60 sh -c 'until [ -s "$1" ]; do sleep 0.1; done' - "$1/servers" || exit 1
+    export "$(cat "$1/servers")"
+    find_curator "$1"
+    [ "$1/clients.jar" -nt "$here/Meet.java" ] && [ "$1/clients.jar" -nt "$here/Contend.java" ] && return
+    javac -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -cp "$path" -d "$1" "$here/Meet.java" "$here/Contend.java" &&
+        (cd "$1" && python3 -m zipfile -c clients.jar ./*.class) || exit 1
+    JAVA_TOOL_OPTIONS='' java -XX:+UseSerialGC -XX:ArchiveClassesAtExit="$1/clients.jsa" -cp "$path" Contend /archived 3 rw </dev/null || :
+}
+
 enter() {
-    [ "${5:-}" = inside ] || exec "$1" sandbox -- "$0" "$1" "$2" "$3" "$4" inside
-    contender=$2 who=$3 recipe=$4
+    contender=$1 who=$2 recipe=$3
     rounds=${ZKLOCK_ROUNDS:-30}
     room=$(mktemp -d)
     trap 'rm -rf "$room"' EXIT
+    export "$(cat "$SHARED/servers")"
     ours() { exec "$contender" "$@"; }
 }
 
@@ -23,13 +41,12 @@ lacking() {
     exit 77
 }
 
-# compile_classes DIRECTORY: once for all tests (interop_classes), since it takes as long as one of them.
-compile_classes() {
+find_curator() {
     command -v javac >/dev/null && [ -e $jars/curator-recipes.jar ] || lacking "libcurator-recipes-java or a JDK"
-    path=$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/curator-client.jar:$jars/zookeeper.jar
-    path=$path:$jars/zookeeper-jute.jar:$jars/guava.jar:$jars/slf4j-api.jar:$jars/slf4j-nop.jar
-    [ "$1/Meet.class" -nt "$here/Meet.java" ] && [ "$1/Contend.class" -nt "$here/Contend.java" ] ||
-        javac -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -cp "$path" -d "$1" "$here/Meet.java" "$here/Contend.java" || exit 1
+    path=$1/clients.jar
+    for jar in curator-recipes curator-framework curator-client zookeeper zookeeper-jute guava slf4j-api slf4j-nop; do
+        path=$path:$jars/$jar.jar
+    done
 }
 
 prepare() {
@@ -48,8 +65,8 @@ prepare() {
         ;;
     curator)
         class=${2^}
-        compile_classes "$CLASSES"
-        other() { exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m -cp "$CLASSES:$path" "$class" "$@"; }
+        find_curator "$SHARED"
+        other() { exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m -XX:SharedArchiveFile="$SHARED/clients.jsa" -Xlog:disable -cp "$path" "$class" "$@"; }
         ;;
     esac
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh ZKLOCK CONTEND WHO [RECIPE]: this library's contenders and WHO's (curator, kazoo, go) at one path on a real server: lock; rw; latch and
+# run.sh CONTEND WHO [RECIPE]: this library's contenders and WHO's (curator, kazoo, go) at one path on a real server: lock; rw; latch and
 # selector (Curator's LeaderLatch and LeaderSelector); election (kazoo's, among locks), latch (the same among our elections);
 # semaphore (of one permit). ZKLOCK_ROUNDS (30) rounds of each, one contender of each kind killed with -9 meanwhile. No two
 # inside at once but readers, those of both kinds together, and nobody stuck. Exit 77: what it needs is not installed.
@@ -14,18 +14,20 @@ prepare "$who" contend
 mkfifo "$room/begin"
 exec 3<>"$room/begin"
 start() { # KIND ROUNDS
-    "$1" "/interop/$recipe" "$2" "$recipe" <"$room/begin" >"$room/$1.$RANDOM$RANDOM" 2>&1 3>&- &
+    "$1" "/interop/$$" "$2" "$recipe" <"$room/begin" >"$room/$1.$RANDOM$RANDOM" 2>&1 3>&- &
 }
 for kind in ours other; do
     start $kind $(((rounds + 1) / 2)); pids+=($!)
     start $kind $(((rounds + 1) / 2)); pids+=($!)
     start $kind 100000; victims+=($!)
 done
-await() { # NUMBER WORD: until so many lines of each kind begin so
+# count KIND WORD: lines of that kind that begin so. await NUMBER WORD: until there are so many of each kind.
+count() { cat "$room/$1".* | grep -c "^$2"; }
+await() {
     for kind in ours other; do
-        for _ in $(seq 1200); do
-            [ "$(cat "$room/$kind".* | grep -c "^$2")" -ge "$1" ] && break
-            sleep 0.05
+        for _ in $(seq 300); do
+            [ "$(count $kind "$2")" -ge "$1" ] && break
+            sleep 0.2
         done
     done
 }
@@ -57,8 +59,8 @@ cat "$room"/ours.* "$room"/other.* >>"$room/all"
 grep -v -e '^ready' -e '^round' -e '^together' -e '^[0-9]' "$room/all"
 overlaps=$(grep -c '^OVERLAP' "$room/all")
 together=$(grep -c '^together' "$room/all")
-mine=$(cat "$room"/ours.* | grep -c '^round')
-theirs=$(cat "$room"/other.* | grep -c '^round')
+mine=$(count ours round)
+theirs=$(count other round)
 echo "$who, $recipe: $theirs rounds of theirs, $mine of ours, $overlaps overlaps, readers of both together $together times"
 [ "$recipe" != rw ] || [ "$together" -gt 0 ] || bad=1
 [ $bad = 0 ] && [ "$overlaps" = 0 ] && [ "$mine" -ge "$rounds" ] && [ "$theirs" -ge "$rounds" ]
