@@ -93,9 +93,9 @@ brief() {
 true_that "no brief freeze was survived" thrice brief
 
 # hold is told as well.
-zklock --session-timeout 10s hold held <>"$work/never" >"$work/held" 2>"$work/held.err" &
+zklock --session-timeout 10s hold held <>"$work/never" >"$work/held.out" 2>"$work/held.err" &
 pid=$!
-await "a holder" lines "$work/held" 1
+await "a holder" lines "$work/held.out" 1
 zklock --session-timeout 4s run -w 20s held true 2>"$work/waits.err" &
 waiter=$!
 await "a waiter" queued held 2
