@@ -39,8 +39,14 @@ bad() {
 # same WHAT GOT WANTED
 same() { if [ "$2" = "$3" ]; then ok; else bad "$1: got '$2', wanted '$3'"; fi; }
 
-# matches WHAT TEXT PATTERN (of grep -E)
-matches() { if grep -qE -- "$3" <<<"$2"; then ok; else bad "$1: '$2' does not match '$3'"; fi; }
+# matches WHAT TEXT PATTERN: a line of TEXT is like PATTERN (of grep -E). What is asked thousands of times, here and below, starts no process.
+matches() {
+    local line
+    while IFS= read -r line; do
+        [[ $line =~ $3 ]] && ok && return
+    done <<<"$2"
+    bad "$1: '$2' does not match '$3'"
+}
 
 # true_that WHAT CMD...
 true_that() {
@@ -55,12 +61,12 @@ code() {
     shift
     ran=$*
     "$@" >"$work/out" 2>"$work/err" || got=$?
-    same "exit code of '$ran' ($(head -c 300 "$work/err"))" "$got" "$wanted"
+    if [ "$got" -eq "$wanted" ]; then ok; else bad "exit code of '$ran': got $got, wanted $wanted: $(head -c 300 "$work/err")"; fi
 }
 
 # file_matches WHAT FILE PATTERN, file_is WHAT FILE TEXT: what FILE in $work has matches, or is that.
-file_matches() { matches "$1" "$(cat "$work/$2")" "$3"; }
-file_is() { same "$1" "$(cat "$work/$2")" "$3"; }
+file_matches() { matches "$1" "$(<"$work/$2")" "$3"; }
+file_is() { same "$1" "$(<"$work/$2")" "$3"; }
 
 # What the last `code` left: says PATTERN, prints PATTERN: standard error, or standard output, matches; says_only TEXT, prints_only TEXT: it is that.
 says() { file_matches "what '$ran' says" err "$1"; }
@@ -94,10 +100,10 @@ moment() { read -rt "${1:-0.01}" <>"$work/never" || :; }
 # await WHAT CMD...: until CMD succeeds, a minute at most, or $patience_ms: less than a session's timeout, for what its end would bring as well.
 # What tests ask is mostly the command itself: asked each 10 ms, it took half of the processor.
 await() {
-    local what=$1 deadline=$(($(now_ms) + ${patience_ms:-60000}))
+    local what=$1 deadline=$((${EPOCHREALTIME/./} + ${patience_ms:-60000} * 1000))
     shift
     until "$@" 2>/dev/null; do
-        if [ "$(now_ms)" -gt "$deadline" ]; then
+        if [ "${EPOCHREALTIME/./}" -gt "$deadline" ]; then
             bad "waited for: $what"
             return 1
         fi
@@ -166,7 +172,13 @@ start() {
     background zklock --session-timeout 30s run "$@" bash -c "echo in $name \$ZKLOCK_TOKEN \$ZKLOCK_NODE >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log"
 }
 let_go() { echo >"$work/$1.go"; }
-said() { grep -q "^$1\( \|\$\)" "$work/log"; }
+said() {
+    local line
+    while read -r line; do
+        [[ "$line " == "$1 "* ]] && return
+    done <"$work/log"
+    return 1
+}
 
 # queued LOCK N: N contenders stand in the queue, the holder included.
 queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
@@ -179,7 +191,10 @@ hold() {
 }
 
 # A process that has ended, reaped by its parent or not.
-gone() { [ -n "$1" ] && ! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; }
+gone() {
+    local stat
+    [ -n "$1" ] && { ! read -r stat <"/proc/$1/stat" || [[ ${stat##*) } == [ZX]* ]]; } 2>/dev/null
+}
 
 all_gone() {
     local pid
@@ -222,7 +237,7 @@ http() {
     exec 8<&-
 }
 
-lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
+lines() { local all && [ -e "$1" ] && mapfile all <"$1" && [ "${#all[@]}" -ge "$2" ]; }
 
 # A session that outlives a stall of several seconds of the machine, for a sandbox with a short tick.
 zk() { zklock --session-timeout 20s "$@"; }
