@@ -30,9 +30,9 @@ finish() {
 trap finish EXIT
 
 await() {
-    for _ in $(seq 12000); do
+    for _ in $(seq 1200); do
         ! "$@" || return 0
-        sleep 0.01
+        sleep 0.1
     done
     echo "$* did not happen within two minutes" >&2
     return 1
