@@ -6,6 +6,17 @@
 static int64_t length_ms, phase_ms; /* length 0: no --slot */
 static bool want_status;
 
+/* A semaphore's limit is a number as well: a slot in the first seconds of 1970. CLI_GO_ON, or the
+ * exit code after it was said that there is one. */
+static int check_record(const char *path, int64_t last_ms)
+{
+    if (last_ms <= 0 || last_ms > ZKL_PERMITS_MAX) {
+        return CLI_GO_ON;
+    }
+    cli_error("%s: used as a semaphore, not as a job", path);
+    return EXIT_FAILED;
+}
+
 /* --- --status --------------------------------------------------------------------------------- */
 
 #define UNKNOWN INT64_MIN
@@ -24,11 +35,7 @@ static int show_status(const char *path)
     int result = zkl_once_last(cli_session, path, length_ms, CLI_CALL_MS, &last_ms, &recorded_ms,
                                &cli_failure);
     code = queues_outcome(path, result);
-    if (code == CLI_GO_ON && last_ms > 0 && last_ms <= ZKL_PERMITS_MAX) {
-        /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
-        cli_error("%s: used as a semaphore, not as a job", path);
-        code = EXIT_FAILED;
-    }
+    code = code == CLI_GO_ON ? check_record(path, last_ms) : code;
     if (code != CLI_GO_ON) {
         zkl_queue_free(queue);
         return code;
@@ -129,6 +136,7 @@ static int granted(void)
 {
     int code = contend_await(zkl_once_look_async(contend.lock, length_ms, phase_ms, CLI_CALL_MS,
                                                  &slot, contend_answered, NULL, &cli_failure));
+    code = code == CLI_GO_ON ? check_record(zkl_lock_path(contend.lock), slot.last_ms) : code;
     if (code != CLI_GO_ON || !slot.done) {
         return code;
     }
