@@ -161,6 +161,14 @@ void cli_say(enum cli_rank rank, const char *format, ...) __attribute__((format(
 #define cli_error(...) cli_say(CLI_ERROR, __VA_ARGS__)
 #define cli_note(...) cli_say(CLI_NOTE, __VA_ARGS__)
 #define cli_detail(...) cli_say(CLI_DETAIL, __VA_ARGS__)
+/* Set while a lock is waited for or held, and in the keeper: nobody who fails to read standard
+ * error (Ctrl-S on the terminal, a full pipe) may delay what is done. A line that would have to
+ * wait is left out. */
+extern bool cli_contends;
+/* False: a write to it would have to wait. */
+bool cli_takes(int fd);
+/* Says how many lines were left out, if any. The next line does so, too. */
+void cli_tell_unread(void);
 /* The last message of cli_error or cli_usage, without "zklock: "; if there was none, of cli_note.
  */
 #define CLI_MESSAGE_MAX 2048

@@ -96,14 +96,20 @@ static const struct cli_option hold_options[] = {
 static int hold_on(void)
 {
     int64_t end_ms = for_ms < 0 ? INT64_MAX : now_ms() + for_ms;
-    json_t *granted = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "event", "granted", "lock",
-                                contend.name, "path", contend.paths[0], "node", contend.node,
-                                "token", (json_int_t)contend.grant.token, "wait_ms",
-                                (json_int_t)(now_ms() - contend.begun_ms));
-    if (!queues_print_json(granted)) {
-        return EXIT_FAILED;
-    }
-    while (now_ms() < end_ms) {
+    for (bool told = false;;) {
+        /* Who reads it may be late, or a terminal stopped by Ctrl-S: that does not keep us. */
+        if (!told && cli_takes(STDOUT_FILENO)) {
+            told = queues_print_json(json_pack(
+                "{s:s, s:s, s:s, s:s, s:I, s:I}", "event", "granted", "lock", contend.name, "path",
+                contend.paths[0], "node", contend.node, "token", (json_int_t)contend.grant.token,
+                "wait_ms", (json_int_t)(runner.granted_ms - contend.begun_ms)));
+            if (!told) {
+                return EXIT_FAILED;
+            }
+        }
+        if (now_ms() >= end_ms) {
+            return EXIT_DONE;
+        }
         /* In the background a read from the terminal would stop us. */
         pid_t foreground = tcgetpgrp(STDIN_FILENO);
         int input = foreground < 0 || foreground == getpgrp() ? STDIN_FILENO : -1;
@@ -121,7 +127,6 @@ static int hold_on(void)
             return EXIT_DONE;
         }
     }
-    return EXIT_DONE;
 }
 
 static int run_hold(const char **words)

@@ -62,6 +62,11 @@ bool newfile_write(const char *file, const char *text, const char *end)
 {
     char *name = NULL;
     int fd = open_to_write(file, &name);
+    if (fd >= 0 && cli_contends && !cli_takes(fd)) {
+        close(fd);
+        errno = EAGAIN;
+        return false;
+    }
     bool written =
         fd >= 0 && dprintf(fd, "%s%s", text, end) >= 0 && (!name || fchmod(fd, 0644) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
@@ -84,6 +89,7 @@ const char *newfile_reason(void)
         {EFBIG, "; raise the limit (ulimit -f)"},
         {ENOENT, "; make its directory first"},
         {ENXIO, "; start what reads it first"},
+        {EAGAIN, "; see that it is read"},
         {ENOTDIR, "; name a file in a directory"},
         {EISDIR, "; name a file in it"},
         {EACCES, "; name a file that this user may write"},

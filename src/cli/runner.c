@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
 {
     char text[1024];
     va_list arguments;
-    if (!progress.terminal) {
+    if (!progress.terminal || !cli_takes(STDERR_FILENO)) {
         return;
     }
     int length = snprintf(text, sizeof text, "zklock: waiting for \"%.900s\": ", name);
@@ -307,10 +307,10 @@ static int contend_acquire(void)
             show_line();
         }
     }
-    if (progress.shown) {
+    if (progress.shown && cli_takes(STDERR_FILENO)) {
         fputs("\r\033[K", stderr);
-        progress.shown = false;
     }
+    progress.shown = false;
     if (contend.signal || !contend.decided) {
         /* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until
          * the znode is deleted. */
@@ -502,6 +502,7 @@ int runner_main(const struct runner_policy *own, const char **words)
     int code = policy->held ? CLI_GO_ON : job_prepare();
     code = code == CLI_GO_ON ? signals_catch() : code;
     if (code == CLI_GO_ON) {
+        cli_contends = true;
         code = open_and_queue();
         http_close();
         health_close();
@@ -514,6 +515,10 @@ int runner_main(const struct runner_policy *own, const char **words)
         if (!policy->held) {
             keeper_close();
         }
+        /* What is left to say may wait for its reader, until a signal ends that. */
+        cli_contends = contend.signal || job.stop_requested;
+        signals_end_at_once = true;
+        cli_tell_unread();
     }
     return runner.report_file ? write_report(code) : code;
 }

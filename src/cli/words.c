@@ -1,7 +1,9 @@
 /* words.c - messages, what a word the user typed means, and text on its way to a terminal: without
  * what could steer it, and as wide as fits. */
 #include <ctype.h>
+#include <poll.h>
 #include <pwd.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <wchar.h>
 
@@ -10,6 +12,13 @@
 static enum cli_rank last_rank = CLI_NOTE;
 char cli_last_words[CLI_MESSAGE_MAX];
 zkl_error cli_failure;
+bool cli_contends;
+
+bool cli_takes(int fd)
+{
+    struct pollfd output = {.fd = fd, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1;
+}
 
 /* One write per message: lines of several processes on one terminal stay whole. */
 __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const char *format,
@@ -340,8 +349,29 @@ void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t colu
     } while (*text);
 }
 
+static _Atomic unsigned unread; /* lines that standard error did not take */
+
+void cli_tell_unread(void)
+{
+    unsigned count = atomic_exchange(&unread, 0);
+    if (count > 0) {
+        cli_line(
+            stderr, CLI_FOLD,
+            "zklock: here nobody read standard error, and %u line%s left out; the gravest until "
+            "now: %s",
+            count, count == 1 ? " was" : "s were", cli_last_words);
+    }
+}
+
 void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 {
+    if (out == stderr && cli_contends && !cli_takes(STDERR_FILENO)) {
+        unread++;
+        return;
+    }
+    if (out == stderr) {
+        cli_tell_unread();
+    }
     char raw[LINE_MAX_BYTES] = "";
     char text[LINE_MAX_BYTES] = "";
     va_list arguments;

@@ -40,6 +40,23 @@ dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null
 start_stubborn unread 2>&7
 kill -KILL "$pid"
 await "all of CMD to die after zklock, unread" all_gone "$PIDS"
+
+# Nor does zklock wait for a reader: hold can be ended, CMD is started, and what was left out is counted.
+zklock hold muted <>"$work/never" >&7 &
+pid=$!
+await "hold, unread" queued muted 1
+kill "$pid"
+patience_ms=20000 await "the end of hold, unread" gone "$pid" || kill -KILL "$pid"
+ends "exit code of hold, unread" 143
+gate "$work/read"
+background zklock elect muted bash -c "echo >$work/led; read -r <$work/read" 2>&7
+patience_ms=20000 await "CMD, unread" lines "$work/led" 1
+written() { dd if="$work/full" iflag=nonblock bs=4096 2>/dev/null | tr -d '\0' >"$work/said"; }
+written
+echo >"$work/read"
+ends "exit code of elect, unread" 0
+written
+file_matches "what nobody read" said '^zklock: here nobody read standard error, and 1 line was left out; the gravest until now: "muted": leader, token [0-9]+$'
 exec 7>&-
 
 # The keeper killed with -9: zklock kills them, and says so.

@@ -36,6 +36,20 @@ type_when_up() { await "CMD" lines "$work/up" 1 >&2 && printf '%b' "$1"; }
 same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
     tail -1 | sed 's|^^C||')" "code 130"
 rm "$work/up"
+# A terminal that Ctrl-S has stopped does not keep CMD from running.
+cat >"$work/job" <<'EOF'
+flow() { python3 -c "import termios; termios.tcflow(0, termios.$1)"; }
+flow TCOOFF
+zklock -v run x touch "$UP" &
+timeout 60 sh -c 'until [ -e "$UP" ]; do sleep 0.02; done'
+ran=$?
+flow TCOON
+wait $!
+echo "$ran $?"
+EOF
+rm -f "$work/up"
+UP=$work/up on_terminal "bash $work/job" </dev/null >"$work/seen"
+same "CMD on a terminal that is stopped" "$(tail -1 "$work/seen")" "0 0"
 # Ctrl-Z stops the job as a shell expects it, fg goes on.
 cat >"$work/job" <<'EOF'
 set -m
@@ -63,7 +77,7 @@ rm -f "$work/up"
 cat >"$work/job" <<'EOF'
 set -m
 zklock run x bash -c 'echo up >$UP; read -r line; echo "CMD read $line"' 2>"$SAID" &
-for _ in $(seq 3000); do ! grep -q 'when this job is in the foreground' "$SAID" || break; sleep 0.02; done # a minute at most
+timeout 60 sh -c 'until grep -q "when this job is in the foreground" "$SAID"; do sleep 0.02; done'
 fg >/dev/null
 echo "code $?"
 EOF

@@ -44,7 +44,6 @@ static struct times now_is(void)
 struct cost {
     const char *name;
     int64_t ran, slept;
-    int calls;
 };
 
 static void add(struct cost *cost, struct times from, struct times to)
@@ -52,7 +51,6 @@ static void add(struct cost *cost, struct times from, struct times to)
     int64_t ran = to.ran - from.ran, slept = to.wall - from.wall - ran - (to.ready - from.ready);
     cost->ran = ran > cost->ran ? ran : cost->ran;
     cost->slept = slept > cost->slept ? slept : cost->slept;
-    cost->calls++;
 }
 
 static struct cost control = {.name = "(control)"};
@@ -100,8 +98,8 @@ static bool is_kept(const struct cost *cost)
 
 static void show(const struct cost *cost, const char *remark)
 {
-    printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most%s\n", cost->name, cost->calls,
-           (double)cost->ran / 1e6, (double)cost->slept / 1e6, remark);
+    printf("%-22s ran %7.3f ms, slept %7.3f ms at most%s\n", cost->name, (double)cost->ran / 1e6,
+           (double)cost->slept / 1e6, remark);
 }
 
 /* True: each call was short. */
@@ -119,7 +117,7 @@ static bool judge(void)
 static void begin_measuring(void)
 {
     memset(costs, 0, sizeof costs);
-    control.ran = control.slept = control.calls = 0;
+    control.ran = control.slept = 0;
     run_delay = run_delay_open();
 }
 

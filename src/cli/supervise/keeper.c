@@ -265,13 +265,6 @@ static void send_event(enum keeper_news news, int value)
     send(process_socket, &event, sizeof event, MSG_NOSIGNAL | wait);
 }
 
-/* False: a write to standard error would block. */
-static bool can_write_error(void)
-{
-    struct pollfd error_output = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&error_output, 1, 0) == 1 && error_output.revents == POLLOUT;
-}
-
 /* Signals CMD's group and its descendants outside of the group, such as a daemon with a session of
  * its own. Once CMD was waited for, the number of its group may be another process's: from then on
  * each process is signalled by itself. */
@@ -284,7 +277,7 @@ static void signal_all(int number)
         kill(-supervisor.pid, number);
     }
     const struct process *refused = descendants_signal(getpid(), supervisor.pid, number).refused;
-    if (refused && cage.kill < 0 && !supervisor.unstoppable && can_write_error()) {
+    if (refused && cage.kill < 0 && !supervisor.unstoppable) {
         cli_error("process %d (%s) under %s runs as another user and cannot be stopped: it may go "
                   "on beside the next holder; run zklock itself as that user (sudo zklock ...), or "
                   "in a unit with Delegate=yes",
@@ -394,11 +387,9 @@ static void take_order(void)
     if (size != (ssize_t)sizeof order) {
         supervisor.zklock_ended = true;
         stop(KEEPER_BY_DEATH);
-        if (can_write_error()) { /* does not delay CMD's end */
-            cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
-                      "then run it again",
-                      supervised.argv[0]);
-        }
+        cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
+                  "then run it again",
+                  supervised.argv[0]);
     } else if (order.kind == KEEPER_STOP) {
         stop(KEEPER_BY_ORDER);
     } else if (order.kind == KEEPER_SIGNAL) {
@@ -470,6 +461,7 @@ static void keeper_main(void)
                   strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
+    cli_contends = true;
     cage_make();
     process_set_lock(); /* before the grant, so that CMD starts sooner after it */
     /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
