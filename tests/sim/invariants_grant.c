@@ -299,7 +299,8 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ECLOSED:
         return s->clients[attempt->client].process == SIM_CLOSING;
     case ZKL_ECONFLICT:
-        return sim_struck(s, SIM_FOREIGN) || (attempt->semaphore && sim_plan_resizes(s->plan));
+        return sim_struck(s, SIM_FOREIGN) ||
+               (sim_plan_resizes(s->plan) && (attempt->semaphore || marks(attempt->plan)));
     default:
         return false;
     }
