@@ -47,7 +47,6 @@ flow TCOON
 wait $!
 echo "$ran $?"
 EOF
-rm -f "$work/up"
 UP=$work/up on_terminal "bash $work/job" </dev/null >"$work/seen"
 same "CMD on a terminal that is stopped" "$(tail -1 "$work/seen")" "0 0"
 # Ctrl-Z stops the job as a shell expects it, fg goes on.

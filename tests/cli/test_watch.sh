@@ -32,5 +32,5 @@ kill "$holder"
 wait "$holder"
 # A lock below it is shown while somebody holds it, and once when it is free: else three lines would not be enough for the last one.
 hold watched/below
-until_seen "no contenders" "stty rows 4; export TERM=xterm; (until grep -q below $work/seen; do sleep 0.1; done; kill $holder) & zklock watch watched"
+until_seen "no contenders" "stty rows 4; export TERM=xterm; (timeout 60 sh -c 'until grep -q below $work/seen; do sleep 0.1; done'; kill $holder) & zklock watch watched"
 ends "exit code of the holder" 143 "$holder"
