@@ -167,6 +167,12 @@ void cli_say(enum cli_rank rank, const char *format, ...) __attribute__((format(
 extern bool cli_contends;
 /* False: a write to it would have to wait. */
 bool cli_takes(int fd);
+/* Writes the whole text, without waiting when cli_contends. False with errno: not all of it; EAGAIN
+ * if it had to wait. */
+bool cli_write(int fd, const char *text);
+/* As fprintf. All that zklock writes to stderr but the line about the queue goes through here: what
+ * that does not take is left out and counted. */
+void cli_print(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says how many lines were left out, if any. The next line does so, too. */
 void cli_tell_unread(void);
 /* The last message of cli_error or cli_usage, without "zklock: "; if there was none, of cli_note.

@@ -111,11 +111,11 @@ static int find_and_remove(const char *path)
     }
     if (!yes) { /* without a terminal nobody can confirm: then --yes was given */
         char answer[16] = "";
-        fputs("The next contender in the queue is granted immediately. This one notices with its "
-              "next\nheartbeat, so for a moment both may be at work. Remove it? [y/N] ",
-              stderr);
+        cli_print(stderr,
+                  "The next contender in the queue is granted immediately. This one notices with "
+                  "its next\nheartbeat, so for a moment both may be at work. Remove it? [y/N] ");
         if (!fgets(answer, sizeof answer, stdin)) {
-            fputc('\n', stderr);
+            cli_print(stderr, "\n");
         }
         if (strcasecmp(answer, "y\n") != 0 && strcasecmp(answer, "yes\n") != 0) {
             cli_note("nothing was removed");

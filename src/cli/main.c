@@ -262,12 +262,12 @@ static int dispatch(void)
         return code;
     }
     if (word_count == 0) {
-        fputs(
+        cli_print(
+            stderr,
             "zklock runs a command on one host at a time.\n\n"
             "  zklock run backup -- pg_dump shop          # queue, run, release\n"
             "  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n\n"
-            "'zklock --help' has the rest.\n",
-            stderr);
+            "'zklock --help' has the rest.\n");
         return EXIT_FAILED;
     }
     bool asks = strcmp(words[0], "help") == 0;

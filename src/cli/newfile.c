@@ -60,19 +60,15 @@ bool newfile_check(const char *file)
 
 bool newfile_write(const char *file, const char *text, const char *end)
 {
-    char *name = NULL;
+    char *name = NULL, *whole = NULL;
     int fd = open_to_write(file, &name);
-    if (fd >= 0 && cli_contends && !cli_takes(fd)) {
-        close(fd);
-        errno = EAGAIN;
-        return false;
-    }
-    bool written =
-        fd >= 0 && dprintf(fd, "%s%s", text, end) >= 0 && (!name || fchmod(fd, 0644) == 0);
+    bool written = fd >= 0 && asprintf(&whole, "%s%s", text, end) >= 0 && cli_write(fd, whole) &&
+                   (!name || fchmod(fd, 0644) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
     if (name && fd >= 0 && !written) {
         forget(name);
     }
+    free(whole);
     free(name);
     return written;
 }

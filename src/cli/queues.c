@@ -245,10 +245,10 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
     cli_line(out, CLI_CUT, "%s", path);
     if (queue->count > 0) {
-        fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session",
-                "kind", "who");
+        cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", "queue", "age", "token",
+                 "session", "kind", "who");
     } else {
-        fputs("  nobody\n", out);
+        cli_line(out, CLI_CUT, "  nobody");
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
@@ -268,7 +268,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
                  entry->readable ? queues_who(entry).bytes : "(not readable)");
     }
     if (queue->foreign > 0) {
-        fprintf(out, "  and %zu znodes that are no contenders\n", queue->foreign);
+        cli_line(out, CLI_CUT, "  and %zu znodes that are no contenders", queue->foreign);
     }
 }
 

@@ -13,6 +13,7 @@ static const struct runner_policy *policy;
 #define FIRST_MS 1000 /* a shorter wait shows nothing */
 #define NEXT_MS 5000
 #define LIST_MS 1000
+#define WIPE "\r\033[K"
 
 static struct {
     bool terminal; /* standard error is one, and not -q */
@@ -25,16 +26,15 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
 {
     char text[1024];
     va_list arguments;
-    if (!progress.terminal || !cli_takes(STDERR_FILENO)) {
+    if (!progress.terminal) {
         return;
     }
-    int length = snprintf(text, sizeof text, "zklock: waiting for \"%.900s\": ", name);
+    int length = snprintf(text, sizeof text, WIPE "zklock: waiting for \"%.900s\": ", name);
     va_start(arguments, format);
     vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
     va_end(arguments);
-    cli_cut(text, cli_columns(STDERR_FILENO) - 1);
-    fprintf(stderr, "\r\033[K%s", text);
-    progress.shown = true;
+    cli_cut(text + strlen(WIPE), cli_columns(STDERR_FILENO) - 1);
+    progress.shown |= cli_write(STDERR_FILENO, text);
 }
 
 /* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
@@ -307,8 +307,8 @@ static int contend_acquire(void)
             show_line();
         }
     }
-    if (progress.shown && cli_takes(STDERR_FILENO)) {
-        fputs("\r\033[K", stderr);
+    if (progress.shown) {
+        cli_write(STDERR_FILENO, WIPE);
     }
     progress.shown = false;
     if (contend.signal || !contend.decided) {

@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <wchar.h>
 
 #include "cli.h"
@@ -20,7 +21,39 @@ bool cli_takes(int fd)
     return poll(&output, 1, 0) == 1;
 }
 
-/* One write per message: lines of several processes on one terminal stay whole. */
+/* The pipe or device that fd is, opened once more so that no write waits: O_NONBLOCK on fd itself
+ * would be there for everybody who has it. -1: a file, which takes everything; a socket; or another
+ * user's terminal. */
+static int open_again(int fd)
+{
+    char path[32];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return fstat(fd, &status) == 0 && !S_ISREG(status.st_mode)
+               ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+               : -1;
+}
+
+bool cli_write(int fd, const char *text)
+{
+    int again = cli_contends ? open_again(fd) : -1;
+    if (cli_contends && again < 0 && !cli_takes(fd)) {
+        errno = EAGAIN;
+        return false;
+    }
+    ssize_t written = 1;
+    while (*text && written > 0) {
+        written = write(again < 0 ? fd : again, text, strlen(text));
+        text += written > 0 ? written : 0;
+    }
+    int reason = errno;
+    if (again >= 0) {
+        close(again);
+    }
+    errno = reason;
+    return *text == '\0';
+}
+
 __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const char *format,
                                                       va_list arguments)
 {
@@ -49,7 +82,7 @@ int cli_usage(const char *command, const char *format, ...)
     va_start(arguments, format);
     say(CLI_ERROR, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "Try 'zklock %s%s--help'.\n", command ? command : "", command ? " " : "");
+    cli_print(stderr, "Try 'zklock %s%s--help'.\n", command ? command : "", command ? " " : "");
     return EXIT_FAILED;
 }
 
@@ -331,6 +364,23 @@ size_t cli_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
+static _Atomic unsigned unread; /* lines that standard error did not take */
+
+/* One write per line: lines of several processes on one terminal stay whole. */
+void cli_print(FILE *out, const char *format, ...)
+{
+    char text[2 * LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (out != stderr) {
+        fputs(text, out);
+    } else if (!cli_write(STDERR_FILENO, text) && errno == EAGAIN) {
+        unread++;
+    }
+}
+
 void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t columns)
 {
     size_t before = 0;
@@ -342,14 +392,12 @@ void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t colu
         if (length == 0) { /* not one word fits, or not even a character */
             length = fits > 0 ? fits : strlen(text);
         }
-        fprintf(out, "%*s%.*s\n", (int)before, "", (int)length, text);
+        cli_print(out, "%*s%.*s\n", (int)before, "", (int)length, text);
         text += length;
         text += *text == ' ';
         at = before = indent;
     } while (*text);
 }
-
-static _Atomic unsigned unread; /* lines that standard error did not take */
 
 void cli_tell_unread(void)
 {
@@ -360,21 +408,18 @@ void cli_tell_unread(void)
             "zklock: here nobody read standard error, and %u line%s left out; the gravest until "
             "now: %s",
             count, count == 1 ? " was" : "s were", cli_last_words);
+        unread = unread > 0 ? count : 0; /* nor does anybody now */
     }
 }
 
 void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 {
-    if (out == stderr && cli_contends && !cli_takes(STDERR_FILENO)) {
-        unread++;
-        return;
-    }
-    if (out == stderr) {
-        cli_tell_unread();
-    }
     char raw[LINE_MAX_BYTES] = "";
     char text[LINE_MAX_BYTES] = "";
     va_list arguments;
+    if (out == stderr) {
+        cli_tell_unread();
+    }
     va_start(arguments, format);
     vsnprintf(raw, sizeof raw, format, arguments);
     va_end(arguments);
@@ -388,5 +433,5 @@ void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     if (terminal) {
         cli_cut(text, columns);
     }
-    fprintf(out, "%s\n", text);
+    cli_print(out, "%s\n", text);
 }

@@ -31,12 +31,13 @@ keeper=$(keeper_of "$pid")
 kill -KILL "$pid"
 await "all of CMD to die after zklock" all_gone "$PIDS"
 await "the keeper to end" gone "$keeper"
-file_is "what the keeper says" said "zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again"
+file_matches "what the keeper says" said "^zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again$"
 
 # The same, and nobody reads standard error: the keeper does not wait to say so.
 mkfifo "$work/full"
 exec 7<>"$work/full"
-dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null
+fill() { dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null; }
+fill
 start_stubborn unread 2>&7
 kill -KILL "$pid"
 await "all of CMD to die after zklock, unread" all_gone "$PIDS"
@@ -57,6 +58,11 @@ echo >"$work/read"
 ends "exit code of elect, unread" 0
 written
 file_matches "what nobody read" said '^zklock: here nobody read standard error, and 1 line was left out; the gravest until now: "muted": leader, token [0-9]+$'
+# Nor for room for more than a page.
+fill
+dd if="$work/full" bs=4096 count=1 >"$work/page" 2>/dev/null
+code 125 timeout -s KILL 20 zklock run --metrics /dev/fd/7 muted true
+says '^zklock: --metrics /dev/fd/7: Resource temporarily unavailable; see that it is read$'
 exec 7>&-
 
 # The keeper killed with -9: zklock kills them, and says so.
