@@ -284,8 +284,6 @@ TEST_WITH_SESSIONS(test_bad_calls)
     expect_removal(QUEUE, "readme", 0, ZKL_EINVAL); /* contenders only */
     expect_removal("/locks", "queue/x-lock-0000000000", 0, ZKL_EINVAL);
     expect_removal(QUEUE, node, -1, ZKL_EINVAL);
-    expect_removal("locks", node, 0, ZKL_EINVAL);
-    expect_removal(QUEUE, node, 0, ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, "/locks", "queue/x-lock-0000000000", 5000, NULL), ZKL_EINVAL);
 }
 

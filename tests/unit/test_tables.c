@@ -218,13 +218,11 @@ TEST(test_even)
     name_them(1);
     for (size_t count = 1; count <= MEMBERS; count++) {
         share_out(owners, all, count, 0);
-        size_t sum = 0;
+        CU_ASSERT_EQUAL(load_of(owners, ZKL__NOBODY), 0);
         for (size_t m = 0; m < count; m++) {
             size_t load = load_of(owners, m);
             CU_ASSERT(load == PIECES / count || load == PIECES / count + 1);
-            sum += load;
         }
-        CU_ASSERT_EQUAL(sum, PIECES);
     }
 }
 
@@ -360,24 +358,25 @@ TEST(test_no_memory_for_assignments)
 
 TEST(test_slots_have_round_times_in_their_middle)
 {
-    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
-    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE - 1, 10 * MINUTE, 0), 10 * MINUTE);
-    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE + 299, 10 * MINUTE, 0), 10 * MINUTE);
-    CU_ASSERT_EQUAL(zkl__slot_of(5 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
-    CU_ASSERT_EQUAL(zkl__slot_of(5 * MINUTE - 1, 10 * MINUTE, 0), 0);
-    CU_ASSERT_EQUAL(zkl__slot_of(13 * MINUTE, 10 * MINUTE, 3 * MINUTE), 13 * MINUTE);
-    CU_ASSERT_EQUAL(zkl__slot_of(-MINUTE, 10 * MINUTE, 0), 0);
-    CU_ASSERT_EQUAL(zkl__slot_of(-7 * MINUTE, 10 * MINUTE, 0), -10 * MINUTE);
+    static const struct {
+        int64_t at, offset, slot;
+    } rows[] = {
+        {600000, 0, 600000}, {599999, 0, 600000},      {600299, 0, 600000}, {300000, 0, 600000},
+        {299999, 0, 0},      {780000, 180000, 780000}, {-60000, 0, 0},      {-420000, 0, -600000},
+    };
+    EACH_ROW (i, rows) {
+        CU_ASSERT_EQUAL(zkl__slot_of(rows[i].at, 10 * MINUTE, rows[i].offset), rows[i].slot);
+    }
 }
 
 TEST(test_slots_as_records)
 {
+    static const char *const none[] = {"10 ", "-1", "held by", "99999999999999999999"};
     CU_ASSERT_EQUAL(zkl__decimal_parse("", 0), 0);
     CU_ASSERT_EQUAL(zkl__decimal_parse("1795177931365", 13), 1795177931365);
-    CU_ASSERT_EQUAL(zkl__decimal_parse("10 ", 3), -1);
-    CU_ASSERT_EQUAL(zkl__decimal_parse("-1", 2), -1);
-    CU_ASSERT_EQUAL(zkl__decimal_parse("held by", 7), -1);
-    CU_ASSERT_EQUAL(zkl__decimal_parse("99999999999999999999", 20), -1);
+    EACH_ROW (i, none) {
+        CU_ASSERT_EQUAL(zkl__decimal_parse(none[i], strlen(none[i])), -1);
+    }
 }
 
 /* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
