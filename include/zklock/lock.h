@@ -129,7 +129,8 @@ typedef struct zkl_lock_options {
  * first used without these options is a container, which the servers delete with its data when it
  * has been empty for a while. No client can see that a znode is a container. So delete such a path
  * once, before the option is used for it. An acquire that finds other data at path, as the record
- * of zklock/once.h, ends with ZKL_ECONFLICT, and writes nothing. */
+ * of zklock/once.h, ends with ZKL_ECONFLICT, and writes nothing. Data that somebody writes while
+ * the lock is held stay as well: the release succeeds, and leaves no mark. */
 
 /* The option linger_ms. A release keeps the znode for linger_ms, if nobody else is in the queue. An
  * acquire of this session in that time is granted immediately, without any request.

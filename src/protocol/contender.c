@@ -435,9 +435,14 @@ static void contender_fail_by_reply(struct zkl__contender *c)
  * The delay begins with that read.
  *
  * Data that are neither empty nor a mark are somebody else's: the record of once, a semaphore's
- * limit. A release would write over them, so the acquire is refused by whichever read shows them.
- * Each create has a read before it, so no grant comes without one. Who records in once holds a
- * lock of the queue, so nothing is recorded between the last read and the mark.
+ * limit. The acquire is refused by whichever read shows them. Each create has a read before it, so
+ * no grant comes without one. No release writes over what came after the last read: the mark is
+ * written to the version that this read has shown ("version" of a znode's stat, which each setData
+ * raises and no change of a child does). No mark comes in between: whoever is before us writes it
+ * with the delete of its znode, and the read that the grant rests on shows that it is done; who
+ * hands over writes none, so its follower inherits the version. If the version is another one, the
+ * znode is deleted without a mark, and the next acquire is refused, or its grant is unclean. A
+ * transaction whose reply was lost meets its own mark, and then the delete alone finds no znode.
  *
  * Missing evidence means unclean. So these ends look like a crash, though they are none: of a
  * waiter that ends between the release of its predecessor and its own grant, of a session that ends
@@ -488,6 +493,9 @@ static void mark_on_read(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
     const struct zkl__stat *stat = &reply->stat;
+    if (!zkl__contender_waits(c)) {
+        return; /* it gave up */
+    }
     if (reply->rc == ZKL__RC_OK) {
         /* The name of a contender, and nothing else. */
         char name[ZKL__NAME_LONGEST + 1] = "";
@@ -497,7 +505,8 @@ static void mark_on_read(struct zkl__contender *c)
         }
         bool marks = strlen(name) == reply->size && zkl__name_contends(name);
         c->mark.released = marks ? zkl__name_sequence(name) : -1;
-        if (reply->size > 0 && !marks && zkl__contender_waits(c)) {
+        c->mark.version = stat->version;
+        if (reply->size > 0 && !marks) {
             contender_fail(c, ZKL_ECONFLICT, OTHER_DATA);
             return;
         }
@@ -1364,7 +1373,7 @@ static void cleanup_advance(struct zkl__contender *c)
                                          .dir = c->config.path,
                                          .data = c->node.name,
                                          .size = strlen(c->node.name),
-                                         .version = -1},
+                                         .version = c->mark.version},
                                         remove};
         if (c->mark.state == ZKL__MARK_WRITES) {
             remove = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
@@ -2164,6 +2173,7 @@ static void read_event(struct zkl__contender *c)
          * predecessor waited for every kind that we wait for and held until its release, our czxid
          * is known, the session has a lease, and a list within a heartbeat showed our znode. */
         c->mark.state = c->config.mark ? ZKL__MARK_CLEAN : ZKL__MARK_UNKNOWN;
+        c->mark.version = c->peer.follows->mark.version;
         contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
         grant(c);
         break;

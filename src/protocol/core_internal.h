@@ -144,6 +144,7 @@ struct zkl__release_mark {
     int32_t before;   /* number of the contender that was right before ours; -1: none was */
     int32_t released; /* number in the last mark that was read; -1: none */
     int32_t next;     /* that the counter gave when the queue was empty, since a release; -1 */
+    int32_t version;  /* of the data that were read last: nobody writes before our mark */
     int64_t until;    /* DELAYS */
 };
 
@@ -195,9 +196,9 @@ struct zkl__peer {
     struct zkl__link following;     /* among the followers of that one */
     struct zkl__list followers;     /* the latest first */
     bool handed;                    /* granted before the node of `follows` is gone */
+    bool moved;                     /* the node of `follows` went, or is another one */
     unsigned cleared;               /* held_up + 1 of the queue when all that handed over before it
                                      were found leaving; 0: never */
-    bool moved;                     /* the node of `follows` went, or is another one */
 };
 
 /* === the contender ============================================================================ */

@@ -26,6 +26,7 @@ static bool is_unclean(struct script_owner *owner)
 
 /* --- who writes it --------------------------------------------------------------------------------------------------- */
 
+/* Also when the reply is lost, and it is sent again. */
 TEST_IN_SCRIPT(test_with_the_release)
 {
     enter_marked(&me);
@@ -37,7 +38,9 @@ TEST_IN_SCRIPT(test_with_the_release)
     snprintf(own, sizeof own, "%s", zkl__contender_node(me.contender));
     script_release(&me);
     OPS("multi(set,delete)");
-    script_answer();
+    script_reconnect(1);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_STRING_EQUAL(mark(), own);
     CU_ASSERT_FALSE(is_unclean(&you));
 }
@@ -128,19 +131,23 @@ TEST(test_data_of_somebody_else)
 
 /* --- handed over ------------------------------------------------------------------------------------------------------- */
 
+/* Behind a stranger that released when both had read the directory. */
 static void hold_with_a_follower(void)
 {
-    script_begin();
-    hold_marked(&me);
+    script_begin_blocked();
+    enter_marked(&me);
     enter_marked(&you);
     script_answer_all();
+    script_write("/q", strrchr(SCRIPT_BLOCKER, '/') + 1);
+    script_remove(SCRIPT_BLOCKER);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(you.granted, 0);
-    script_release(&me);
 }
 
 TEST(test_handed_over)
 {
     hold_with_a_follower();
+    script_release(&me);
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_FALSE(you.unclean);
     OPS("delete");
@@ -149,6 +156,21 @@ TEST(test_handed_over)
     script_answer_all();
     CU_ASSERT_FALSE(is_unclean(&third));
     script_finish();
+}
+
+/* Its data stay, and the next one is refused. */
+TEST(test_data_while_held)
+{
+    hold_with_a_follower();
+    script_write("/q", "1764288000000");
+    script_release(&me);
+    script_release(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(you.released, 1);
+    CU_ASSERT_STRING_EQUAL(mark(), "1764288000000");
+    enter_marked(&third);
+    script_answer_all();
+    script_finish_failed(&third, ZKL_ECONFLICT);
 }
 
 /* The delete with the mark is under way when another one of the session sees that it is next: nothing is handed over. */
@@ -170,6 +192,7 @@ TEST_IN_SCRIPT(test_not_handed_over_late)
 TEST(test_handed_over_once)
 {
     hold_with_a_follower();
+    script_release(&me);
     script_answer_with(ZKL__RC_NOTAPPLIED);
     script_remove_node(&you);
     enter_marked(&third);
