@@ -342,6 +342,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         requests->pause = 0;
         sent->state = ZKL__SENT_NONE;
         if (!one) {
+            requests->some = true;
             zkl__child_judge(sent->child, reply);
         } else if (call->op.kind == ZKL__OP_CHILDREN &&
                    (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE)) {
@@ -431,7 +432,8 @@ static int go_on_sending(struct zkl__call *call)
     }
     call->late = paused || requests->pause > 0
                      ? "the servers asked to try again until the time was up"
-                     : NULL;
+                 : requests->some ? "the time was up before all of its children were read"
+                                  : NULL;
     return ZKL__PENDING;
 }
 

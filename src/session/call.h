@@ -78,6 +78,7 @@ struct zkl__requests {
     zkl__reply_fn on_reply;
     bool once;   /* AWAIT_ONCE: it is not sent again */
     bool tried;  /* it was sent, or there was no connection to send it on */
+    bool some;   /* of the children have been read */
     size_t next; /* the index of the next child to be read */
     struct zkl__sent *sent, one;
     size_t window, flying; /* window 0: nothing is awaited */

@@ -79,6 +79,7 @@ TEST_WITH_SESSIONS(test_strangers_in_the_queue)
     zkl_queue_free(queue);
 }
 
+/* Or not in time. */
 TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
 {
     const zkl_acl nobody = {1, &(zkl_acl_entry){ZKL_PERM_READ, "digest", "x:y"}};
@@ -96,8 +97,14 @@ TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
     CU_ASSERT_EQUAL(queue->entries[1].data_size, ZKL_DATA_MAX);
     CU_ASSERT_EQUAL(strlen(queue->entries[1].data), ZKL_DATA_MAX);
     zkl_queue_free(queue);
-    kit_create("/closed", NULL, NULL, &nobody);
     zkl_error err;
+    for (int read = 1; read >= 0; read--) {
+        ASSERT_OK(zkl__memory_break(zkl_session_id(one), read ? 2 : 1, 0, 1));
+        CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/shy", 50, &err), ZKL_ETIMEOUT);
+        ASSERT_SAYS(err, read ? "before all of its children were read" : "no response from the servers");
+        kit_resume(one);
+    }
+    kit_create("/closed", NULL, NULL, &nobody);
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/closed", 1000, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/closed");
 }
