@@ -36,7 +36,7 @@ check_word() {
     esac
 }
 
-# check_quoted WORDS: fault `x`, invariant `y`, kept plan `z`, mutant `a`
+# check_quoted WORDS: fault `x`, invariant `y`, kept plan `z`, mutant `a`, golden `b`, chaos `c`
 check_quoted() {
     local word
     while read -r word; do
@@ -54,23 +54,12 @@ check_tests() {
     done
 }
 
-# check_clause CLAUSE: "program: test_a, test_b", "mutant: a, b", "cli_queue"
+# check_clause CLAUSE: "program: test_a, test_b", "cli_queue"
 check_clause() {
-    local head=${1%%:*} rest=${1#*:} word
-    [ "$head" != "$1" ] || rest=
-    case $head in
-    sim) ;; # quoted: below
-    mutant | golden | plan | chaos)
-        for word in $(sed 's/[.(].*//' <<<"$rest" | tr ',' ' '); do
-            check_word "$head" "$word"
-        done
-        ;;
-    *)
-        for word in $(grep -oE '\b(unit|integration|security|sim|shell|chaos|cli|interop|cost|consumer|readme|man)_[a-z0-9_]+' <<<"$head"); do
-            check_tests "$word" "$rest"
-        done
-        ;;
-    esac
+    local word
+    for word in $(grep -oE '\b(unit|integration|security|sim|shell|chaos|cli|interop|cost|consumer|readme|man)_[a-z0-9_]+' <<<"${1%%:*}"); do
+        check_tests "$word" "$1"
+    done
 }
 
 # The last column of a table: clauses with ; between them.
