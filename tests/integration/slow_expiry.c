@@ -139,11 +139,7 @@ static void once(int round)
 
 TEST(test_slow_expiry)
 {
-    int rounds = (int)check_setting("ZKLOCK_ROUNDS", 1);
-    for (int round = 0; round < rounds; round++) {
-        once(round);
-    }
-    printf("\n  ");
+    check_rounds(once);
 }
 
 int main(int argc, char **argv)

@@ -121,11 +121,7 @@ static void stall_once(int round)
 
 TEST(test_stalled_observer)
 {
-    int rounds = (int)check_setting("ZKLOCK_ROUNDS", 1);
-    for (int round = 0; round < rounds; round++) {
-        stall_once(round);
-    }
-    printf("\n  ");
+    check_rounds(stall_once);
 }
 
 int main(int argc, char **argv)

@@ -149,13 +149,14 @@ static bool cut_once(int round)
     return t.told < t.granted;
 }
 
+static void cut(int round)
+{
+    CU_ASSERT(cut_once(round) || cut_once(round) || cut_once(round));
+}
+
 TEST(test_cut)
 {
-    int rounds = (int)check_setting("ZKLOCK_ROUNDS", 1);
-    for (int round = 0; round < rounds; round++) {
-        CU_ASSERT(cut_once(round) || cut_once(round) || cut_once(round));
-    }
-    printf("\n  ");
+    check_rounds(cut);
 }
 
 int main(int argc, char **argv)

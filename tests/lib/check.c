@@ -19,6 +19,15 @@ long check_setting(const char *name, long otherwise)
     return text ? atol(text) : otherwise;
 }
 
+void check_rounds(void (*once)(int round))
+{
+    long rounds = check_setting("ZKLOCK_ROUNDS", 1);
+    for (int round = 0; round < rounds; round++) {
+        once(round);
+    }
+    printf("\n  ");
+}
+
 static struct check_case *first;
 
 void check_add(struct check_case *test)

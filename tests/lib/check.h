@@ -64,6 +64,8 @@ void check_add(struct check_case *test);
 
 /* A number from the environment. */
 long check_setting(const char *name, long otherwise);
+/* As often as ZKLOCK_ROUNDS says (1), with the number of the round, from 0. */
+void check_rounds(void (*once)(int round));
 
 int check_main(const char *suite_name, int argc, char **argv);
 
