@@ -267,10 +267,10 @@ bool script_contend(struct script_owner *owner, const struct zkl__contender_conf
     return owner->contender != NULL;
 }
 
-bool script_contend_jointly(struct script_owner *owner, const char *const *paths)
+bool script_contend_jointly(struct script_owner *owner, const char *const *paths, size_t count)
 {
     struct zkl__contender_config full = complete(owner, CONTENDER_CONFIG(.path = paths[0]));
-    owner->joint = zkl__multi_new(script.core, &full, paths, 2);
+    owner->joint = zkl__multi_new(script.core, &full, paths, count);
     return owner->joint != NULL;
 }
 

@@ -110,7 +110,7 @@ extern const struct zkl__rule script_writer, script_reader;
 #define CONTENDER_CONFIG(...) (&(const struct zkl__contender_config){__VA_ARGS__})
 bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config);
 /* The same in two queues at once. */
-bool script_contend_jointly(struct script_owner *owner, const char *const *paths);
+bool script_contend_jointly(struct script_owner *owner, const char *const *paths, size_t count);
 /* Makes one and starts it: no deadline, waits. */
 void script_enter(struct script_owner *owner, const struct zkl__contender_config *config);
 void script_acquire(struct script_owner *owner); /* in /q, a mutex */

@@ -59,11 +59,11 @@ TEST(test_stolen_uuid)
     const struct zkl__reply *list = queue_look(eye, "/stolen");
     CU_ASSERT_EQUAL(list->child_count, 2);
     for (size_t i = 0; i < list->child_count; i++) {
-        char name[ZKL__NAME_MAX];
-        snprintf(name, sizeof name, "_c_%.36s-lock-2100000000", zkl__name_parse(list->children[i]).uuid);
-        CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
-        snprintf(name, sizeof name, "_c_%.36s-lock--000000001", zkl__name_parse(list->children[i]).uuid);
-        CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
+        for (long number = -1; number <= 2100000000; number += 2100000001) {
+            char name[ZKL__NAME_MAX];
+            snprintf(name, sizeof name, "_c_%.36s-lock-%010ld", zkl__name_parse(list->children[i]).uuid, number);
+            CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
+        }
     }
     queue_drain(&queue);
     zkl_session *session = open_one();

@@ -38,15 +38,17 @@ TEST(test_a_holder_among_them)
     }
 }
 
-/* The name that a downgrade of the writer will make. */
-static const char *name_as_reader(zkl_lock *writer)
+/* Acquires it, and gives somebody else the name that its downgrade will make. */
+static const char *take_name_as_reader(zkl_lock *writer)
 {
     static char reader[ZKL_PATH_MAX + 1];
     char name[ZKL_PATH_MAX + 1];
+    kit_acquire(writer);
     CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
     char *kind = strstr(name, "__WRIT__");
     CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
     snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
+    kit_must_write(ZKL__OP_CREATE, PATH, reader, NULL);
     return reader;
 }
 
@@ -56,9 +58,7 @@ TEST_WITH_SESSIONS(test_a_reader_with_a_name_that_was_forged)
     struct acquire acquire;
     zkl_lock *writer = kit_make(ZKL_RECIPE_WRITE_LOCK, two, PATH, NULL);
     zkl_lock *next = kit_make(ZKL_RECIPE_WRITE_LOCK, one, PATH, NULL);
-    kit_acquire(writer);
-    const char *reader = name_as_reader(writer);
-    kit_must_write(ZKL__OP_CREATE, PATH, reader, NULL);
+    const char *reader = take_name_as_reader(writer);
     kit_must_write(ZKL__OP_CREATE, PATH, "x-lock-0000000001", NULL);
     acquire_start(&acquire, next, 20000);
     ASSERT_EVENTUALLY(kit_requests(one) >= 5); /* it has looked at both, and watches the writer */
@@ -79,9 +79,7 @@ TEST_WITH_SESSIONS(test_a_downgrade_to_a_name_that_is_taken)
 {
     zkl_lock *writer = kit_make(ZKL_RECIPE_WRITE_LOCK, two, PATH, NULL);
     zkl_lock *next = kit_make(ZKL_RECIPE_READ_LOCK, one, PATH, NULL);
-    kit_acquire(writer);
-    const char *reader = name_as_reader(writer);
-    kit_must_write(ZKL__OP_CREATE, PATH, reader, NULL);
+    const char *reader = take_name_as_reader(writer);
     for (int i = 0; i < 2; i++) {
         zkl_error err;
         CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, &err), ZKL_ECONFLICT);

@@ -298,6 +298,8 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_free)
     for (int call = 0; call < CALLS; call++) {
         struct mailbox box = MAILBOX_INIT;
         zkl_group *group = begin(call, 60000, &box);
+        zkl_session_dispatch(one);
+        CU_ASSERT_EQUAL(mailbox_count(&box), 0);
         zkl_group_free(group);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* before it returned */
         CU_ASSERT_EQUAL(ended(&box), codes[call]);

@@ -63,15 +63,17 @@ static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "world", "anyone"}, {ZKL_
 
 TEST_IN_SCRIPT(test_same_access_list)
 {
-    zkl_acl acl = {2, entries}, same = {2, entries}, other = {1, entries};
-    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = &acl));
+    zkl_acl lists[] = {{2, entries}, {2, entries}, {2, entries}, {1, entries}};
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = &lists[0]));
     script_answer_all();
     release_keeps(&me);
-    acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
-    script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &same));
-    CU_ASSERT_EQUAL(you.serial, 2);
-    release_keeps(&you);
-    script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &other));
+    for (uint64_t serial = 2; serial <= 3; serial++) {
+        lists[serial - 2].count = 0; /* its owner's memory is gone */
+        script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &lists[serial - 1]));
+        CU_ASSERT_EQUAL(you.serial, serial);
+        release_keeps(&you);
+    }
+    script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &lists[3]));
     CU_ASSERT_EQUAL(you.granted, 0);
     OPS("create delete list");
 }

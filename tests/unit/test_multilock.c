@@ -110,9 +110,9 @@ static void begin(void)
 
 #define TEST_IN_BOTH(name) TEST_BETWEEN(begin(), name, script_finish())
 
-static void ask(struct script_owner *owner)
+static void ask(struct script_owner *owner, size_t count)
 {
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, ab));
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, ab, count));
     script_start(owner, INT64_MAX, false);
 }
 
@@ -125,7 +125,7 @@ static struct zkl__memory_node *child_of(const char *dir)
 
 TEST_IN_BOTH(test_one_transaction_gives_all)
 {
-    ask(&me);
+    ask(&me, 2);
     OPS("multi(create,create) list list");
     script_answer();
     script_answer();
@@ -153,7 +153,7 @@ TEST_IN_BOTH(test_one_transaction_gives_all)
 TEST_IN_BOTH(test_one_refusal_ends_all)
 {
     script_find("/b")->stat.cversion = INT32_MAX;
-    ask(&me);
+    ask(&me, 2);
     script_answer_all();
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
     CU_ASSERT_EQUAL(script_ours(), 0);
@@ -166,10 +166,10 @@ TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
     script.refuse_kind = ZKL__OP_MULTI;
     script.refuse_code = ZKL_EINVAL;
     script.refuse_count = 1000;
-    ask(&me);
+    ask(&me, 2);
     CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
     script.refuse_code = ZKL_ELIMIT;
-    ask(&me);
+    ask(&me, 2);
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "request is larger"));
 }
 
@@ -185,7 +185,7 @@ TEST(test_no_memory_anywhere)
         script_put("/a", 0);
         script_connect();
         script_answer_all();
-        if (script_contend_jointly(&me, ab)) {
+        if (script_contend_jointly(&me, ab, 2)) {
             script_start(&me, script.now + 5000 * MS, false);
             script_run(6000 * MS);
             CU_ASSERT_EQUAL(me.granted + me.failed, 1);
@@ -200,7 +200,7 @@ TEST(test_no_memory_anywhere)
 
 TEST_IN_BOTH(test_told_once_of_each)
 {
-    ask(&me);
+    ask(&me, 1); /* the first word of each decides */
     script_answer_granted(&me);
     script_suspend(0);
     script_wait(100 * MS);

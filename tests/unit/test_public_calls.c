@@ -830,6 +830,8 @@ static bool is_named(int64_t code, int64_t wanted)
     return code == wanted || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT || code == ZKL_ELOST;
 }
 
+static bool made; /* by the last call: something is the caller's */
+
 /* Its nth allocation fails (0: none), with sticky all behind it; nothing is held then, or all. Returns its code; failed: one did. */
 static int64_t fail_at(const struct row *row, bool held, long nth, bool sticky, bool *failed)
 {
@@ -845,6 +847,7 @@ static int64_t fail_at(const struct row *row, bool held, long nth, bool sticky, 
     t.ms = sticky ? 40 : 5000; /* without any memory most calls end by the time */
     test_heap_fail(&heap, nth, sticky);
     int64_t code = call_to_its_end(row, &t, NULL);
+    made = !made_nothing(&t);
     *failed = test_heap_failures(&heap) > 0;
     test_heap_fail(&heap, 0, false);
     ASSERT_EVENTUALLY(connected(t.session));
@@ -860,10 +863,12 @@ static int64_t starve(const struct row *row, bool held, bool sticky)
     unsigned before = CU_get_number_of_failures();
     bool failed;
     int64_t wanted = fail_at(row, held, 0, false, &failed);
+    bool makes = made;
     failed = true;
     for (long nth = 1; failed && CU_get_number_of_failures() == before; nth++) {
         int64_t code = fail_at(row, held, nth, sticky, &failed);
         CU_ASSERT(failed ? is_named(code, wanted) : code == wanted || (sticky && code == ZKL_ETIMEOUT));
+        CU_ASSERT(made || !makes || code != wanted);
         CU_ASSERT(nth < MOST);
         if (sticky && nth == 1 && !held && row->starved != ANY) {
             CU_ASSERT_EQUAL(code, row->starved);
