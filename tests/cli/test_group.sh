@@ -18,6 +18,11 @@ start_stubborn() {
     await "all of CMD" lines "$PIDS" 3
 }
 keeper_of() { pgrep -P "$1"; }
+ends_of_term() { # WHAT CODE
+    kill "$pid"
+    patience_ms=20000 await "the end $1" gone "$pid" || kill -KILL "$pid" "$(keeper_of "$pid")"
+    ends "exit code $1" "$2"
+}
 
 # --max-run kills all of them; only then the lock is free. So long that all are there by then, however slowly they start.
 start_stubborn --max-run 10s --grace 200ms reaped
@@ -46,9 +51,7 @@ await "all of CMD to die after zklock, unread" all_gone "$PIDS"
 zklock hold muted <>"$work/never" >&7 &
 pid=$!
 await "hold, unread" queued muted 1
-kill "$pid"
-patience_ms=20000 await "the end of hold, unread" gone "$pid" || kill -KILL "$pid"
-ends "exit code of hold, unread" 143
+ends_of_term "of hold, unread" 143
 gate "$work/read"
 background zklock elect muted bash -c "echo >$work/led; read -r <$work/read" 2>&7
 patience_ms=20000 await "CMD, unread" lines "$work/led" 1
@@ -123,3 +126,15 @@ await "the waiter's keeper to end" gone "$keeper"
 kill "$holder"
 await "the killed waiter's place to be free" queued busy 0
 true_that "it did not run" [ ! -e "$work/ran" ]
+
+# A keeper that is stopped keeps nobody from ending: neither while zklock waits, nor when CMD has ended, which only the keeper sees.
+run_as stuck stuck
+up stuck
+kill -STOP "$(keeper_of "$pid")"
+kill -KILL "$(cat "$work/stuck.cmd")"
+ends_of_term "behind a stopped keeper" 137
+hold busy
+background zklock run busy true
+await "a waiter with a keeper" queued busy 2
+kill -STOP "$(keeper_of "$pid")"
+ends_of_term "of a waiter with a stopped keeper" 143

@@ -511,6 +511,9 @@ void keeper_lease(int64_t end_ns)
 bool keeper_order(enum keeper_order kind, int number)
 {
     const struct order order = {.kind = kind, .number = number};
+    if (kind == KEEPER_STOP || signals_is_end(number)) {
+        kill(keeper, SIGCONT); /* who is stopped neither ends CMD nor sees its end */
+    }
     return send(keeper_socket, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
@@ -578,5 +581,8 @@ void keeper_clear_up(pid_t group)
 void keeper_close(void)
 {
     close(keeper_socket);
-    waitpid(keeper, NULL, 0);
+    if (waitpid(keeper, NULL, WNOHANG) == 0) { /* not waited for by keeper_clear_up */
+        kill(keeper, SIGCONT);
+        waitpid(keeper, NULL, 0);
+    }
 }
