@@ -264,10 +264,11 @@ static void report_not_granted(void)
 {
     const char *name = contend.name;
     double waited_s = (double)contend.wait_ms / 1000;
-    if (strstr(contend.error.text, "delay_after_crash_ms")) { /* and 'zklock ls' shows nothing */
-        cli_note("\"%s\" was not granted: its last holder did not release, and --delay-after-crash "
-                 "is not over",
-                 name);
+    bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
+    if (connected && contend.delay_ms > 0) {
+        cli_note("\"%s\" was not granted: it is held, or its last holder did not release and "
+                 "--delay-after-crash is not over; 'zklock ls %s' shows whether it is held",
+                 name, name);
     } else if (contend.result == ZKL_EBUSY) {
         cli_note("\"%s\" is held%s; 'zklock ls %s' shows by whom", name,
                  contend.recipe == ZKL_RECIPE_SEMAPHORE ? ": no slot is free"
@@ -275,7 +276,7 @@ static void report_not_granted(void)
                      ? " by somebody else, or one of those that --and names"
                      : " by somebody else",
                  name);
-    } else if (zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED) {
+    } else if (connected) {
         cli_note("\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", name,
                  waited_s, name);
     } else {

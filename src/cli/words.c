@@ -93,12 +93,11 @@ const char *cli_remedy(int result)
         return "; is it running? -s or $ZKLOCK_SERVERS says where, 'zklock doctor' asks each";
     case ZKL_EAUTH:
         return "; --auth-file has to give credentials that are accepted here";
-    case ZKL_ECONFLICT:
-        if (strstr(cli_failure.text, "release mark")) {
-            return "; no LOCK with --delay-after-crash is a JOB of 'zklock once'";
-        }
-        return "; all who use one LOCK say the same -j, 0, or none: 'zklock ls' shows how it is "
-               "used";
+    case ZKL_ECONFLICT: /* with a znode that a server told of, or with how others use the path */
+        return cli_failure.zk_code != 0
+                   ? "; name another LOCK"
+                   : "; name another LOCK, or use this one as the others do: with the same -j, 0 "
+                     "behind one who says K, or none; and as a JOB of 'once', or not";
     case ZKL_ENOENT:
         return "; create it first, or correct what follows the servers in -s or $ZKLOCK_SERVERS";
     default:

@@ -31,9 +31,12 @@ ends "the holder's exit code" 120 "$holder"
 # --is-me: a place with our name is not us, when somebody else holds.
 stranger "zk.create('/locks/theirs', makepath=True)
 for number in 1, 0:
-    zk.create(f'/locks/theirs/x-lock-000000000{number}', b'elsewhere:1 (eve)' if number else $name, ephemeral=True)"
+    zk.create(f'/locks/theirs/x-lock-000000000{number}', b'elsewhere:1 (eve)' if number else $name, ephemeral=True)
+zk.create('/locks/fleeting', ephemeral=True)"
 code 1 zklock check --is-me theirs
 prints 'held by elsewhere:1'
+code 125 zklock run fleeting/below true
+says 'an ephemeral znode, which has no children .*; name another LOCK$'
 
 # What may not be listed is said, and the rest is shown.
 stranger '

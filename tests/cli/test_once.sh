@@ -127,10 +127,10 @@ for name in parent parent/daily parent/weekly parent/locks parent/leases; do cod
 for how in run 'elect --once'; do
     # shellcheck disable=SC2086
     code 125 zklock $how --delay-after-crash 1s parent true
-    says '"parent": the data of the path is no release mark, .*; no LOCK with --delay-after-crash is a JOB'
+    says '"parent": the data of the path is no release mark, .*; name another LOCK, or use this one as'
 done
 code 0 zklock once --status --slot $slot parent
 code 0 zklock run --delay-after-crash 1s careful true
 code 125 zklock once --slot $slot careful true
-says '"careful": its data is not .*; no LOCK with --delay-after-crash is a JOB'
+says '"careful": its data is not .*; name another LOCK, or use this one as'
 code 1 zklock check parent

@@ -31,7 +31,7 @@ no DNS|122|no response from nosuch.invalid:2181 .*: no (server )?name .*; .*'zkl
 no chroot|125|chroot of .* does not exist; create it first|zklock -s $ZKLOCK_SERVERS/none run x true
 credentials of an unknown kind|121|credentials of scheme "nosuch" refused; --auth-file has to give|zklock --auth-file $work/unknown run x true
 held by another one, -n|124|"busy" is held by somebody else; 'zklock ls busy' shows by whom|zklock run -n busy true
-lock used as a semaphore|125|the path is in use as a lock.*; all who use one LOCK say the same -j|zklock run -j 2 busy true
+lock used as a semaphore|125|the path is in use as a lock.*; name another LOCK, or use this one as the others do|zklock run -j 2 busy true
 CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
 CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' shows a lack of memory|zklock run x sh -c 'kill -9 \$\$'
 the keeper is killed|125|"x": the keeper process was killed, (and with it)?(before it started)? sh; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'

@@ -98,9 +98,9 @@ up careful
 code 0 zklock release --force --yes careful-run
 ends "exit code of the careful holder" 120
 code 124 zklock run -n --delay-after-crash 1h careful-run true
-says '"careful-run" was not granted: its last holder did not release'
+says '"careful-run" was not granted: it is held, or its last holder did not release'
 code 124 zklock run -w 10s --delay-after-crash 1h careful-run true
-says '"careful-run" was not granted: its last holder did not release'
+says '"careful-run" was not granted: it is held, or its last holder did not release'
 code 0 zklock run --delay-after-crash 100ms careful-run true
 code 0 zklock run -n --delay-after-crash 1h careful-run true
 

@@ -12,7 +12,7 @@ end_of() { # NAME PID
 code 1 zklock resize builds 2
 says '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
 code 125 zklock run -j 0 builds true
-says 'nobody has set a limit: .*; all who use one LOCK say the same -j'
+says 'nobody has set a limit: .*; name another LOCK, or use this one as the others do'
 
 # Growing: the waiters are granted immediately.
 start first -j 1 builds
@@ -36,7 +36,7 @@ start fourth -j 0 builds
 fourth=$pid
 await "the waiter" queued builds/locks 1
 code 125 zklock run -j 3 builds true
-says 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
+says 'limit is 3, the path is in use with 2 .*; name another LOCK, or use this one as the others do'
 end_of first "$first"
 code 124 zklock run -n -j 0 builds true
 said "in fourth" && bad "the fourth runs beside two others"

@@ -37,7 +37,7 @@ code 124 zklock run -n -j 2 y true
 says 'no slot is free'
 code 0 zklock check y
 code 125 zklock run -n -r y true
-says 'the path is in use as a semaphore.*; all who use one LOCK say the same -j'
+says 'the path is in use as a semaphore.*; name another LOCK, or use this one as the others do'
 let_go b
 await "c" said "in c"
 let_go a
