@@ -212,6 +212,17 @@ json_t *queues_number(bool known, int64_t value)
     return known ? json_integer(value) : NULL;
 }
 
+/* NULL: no UTF-8. What is longer than the library shows may be cut within a character. */
+static json_t *data_json(const zkl_queue_entry *entry)
+{
+    size_t size = entry->data_size, least = size < ZKL_DATA_MAX ? size : size - 3;
+    json_t *text = json_stringn(entry->data, size);
+    while (!text && size > least) {
+        text = json_stringn(entry->data, --size);
+    }
+    return text;
+}
+
 /* What an access list hides is not known, and no number says so. */
 json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
 {
@@ -226,9 +237,8 @@ json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
         "created", known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
         queues_number(known, entry->created_ms), "age_ms",
         queues_number(known, queues_age_ms(entry->created_ms)), "readable", readable, "identity",
-        readable ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
-        "host", ours ? json_string(identity.host) : NULL, "pid", queues_number(ours, identity.pid),
-        "user", ours ? json_string(identity.user) : NULL);
+        readable ? data_json(entry) : NULL, "host", ours ? json_string(identity.host) : NULL, "pid",
+        queues_number(ours, identity.pid), "user", ours ? json_string(identity.user) : NULL);
 }
 
 json_t *queues_json(const char *path, const zkl_queue *queue)

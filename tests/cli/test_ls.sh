@@ -73,6 +73,10 @@ stranger 'zk.create("/locks/long/" + "A" * 5000 + "-lock--000000001", makepath=T
 code 121 zklock ls
 prints '^/locks/open$'
 code 0 zklock ls long
+# What is cut within a character is shown to the one before.
+stranger 'zk.create("/locks/cut/x-lock-0000000001", ("x" + "\u00e9" * 9999).encode(), makepath=True)'
+code 0 zklock --json ls cut
+prints '"identity":"x'
 # Such a name is longer than any library makes, has a contender's end, and is before everybody: nobody's place, and none to ask about.
 stranger '
 zk.create("/locks/long/" + "A" * 900000 + "-lock--000000001")
