@@ -201,7 +201,8 @@ void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 /* Breaks a text at spaces into lines of so many columns. Its first line begins in column `at`, the
  * others are indented. A word that is longer than a line is broken, too. */
 void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
-/* Cuts a text to so many columns, between characters. */
+/* Makes a text fit a terminal: cut to so many columns, between characters. To a terminal that is
+ * not UTF-8 each byte of a character may be a control, so there all but ASCII becomes '?'. */
 void cli_cut(char *text, size_t columns);
 /* What was printed is written to standard output; false: it cannot be, and main.c will say why. */
 bool cli_flush(void);

@@ -352,8 +352,23 @@ static size_t fitting(const char *text, size_t columns)
     return at;
 }
 
+/* By the name of the locale, which after ssh is often not installed here. */
+static bool terminal_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *locale = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !(locale && *locale); i++) {
+        locale = getenv(names[i]);
+    }
+    return locale && (strcasestr(locale, "UTF-8") || strcasestr(locale, "UTF8"));
+}
+
 void cli_cut(char *text, size_t columns)
 {
+    bool whole = terminal_is_utf8();
+    for (char *byte = text; *byte && !whole; byte++) {
+        *byte = (unsigned char)*byte < 0x80 ? *byte : '?';
+    }
     text[fitting(text, columns)] = '\0';
 }
 
@@ -425,12 +440,12 @@ void cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     cli_printable(raw, strlen(raw), text, sizeof text);
     size_t columns = cli_columns(fileno(out));
     bool terminal = isatty(fileno(out));
-    if (terminal && too_long == CLI_FOLD) {
-        cli_fold(out, text, 0, columns > (size_t)2 * INDENT ? INDENT : 0, columns);
-        return;
-    }
     if (terminal) {
-        cli_cut(text, columns);
+        cli_cut(text, too_long == CLI_CUT ? columns : sizeof text);
     }
-    cli_print(out, "%s\n", text);
+    if (terminal && too_long == CLI_FOLD) {
+        cli_fold(out, text, 0, columns > (size_t)2 * INDENT ? INDENT : columns / 2, columns);
+    } else {
+        cli_print(out, "%s\n", text);
+    }
 }

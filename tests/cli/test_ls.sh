@@ -77,6 +77,7 @@ code 0 zklock ls long
 stranger 'zk.create("/locks/cut/x-lock-0000000001", ("x" + "\u00e9" * 9999).encode(), makepath=True)'
 code 0 zklock --json ls cut
 prints '"identity":"x'
+same "bytes on a terminal that is not UTF-8" "$(LC_ALL=C on_terminal "zklock ls cut; zklock check cut" | tr -d '\0-\177')" ""
 # Such a name is longer than any library makes, has a contender's end, and is before everybody: nobody's place, and none to ask about.
 stranger '
 zk.create("/locks/long/" + "A" * 900000 + "-lock--000000001")

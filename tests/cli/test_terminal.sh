@@ -16,6 +16,7 @@ until_seen "holds +00:0.:.. " "stty cols 20 rows 5; export TERM=xterm; zklock wa
 matches "watch on a narrow terminal" "$(plain <"$work/seen")" '^  holds  00:0[0-9]:[0-5][0-9] +$'
 same "lines of watch that wrap" "$(plain <"$work/seen" | awk 'length > 20')" ""
 same "lines of ls that wrap" "$(on_terminal "stty cols 20; zklock ls busy" | awk 'length > 20')" ""
+same "lines that look like the first of check" "$(on_terminal "stty cols 16; zklock check busy" | grep -c '^[^ ]')" 1
 until_seen "[.][.][.]" "stty cols 80 rows 4; export TERM=xterm; zklock watch busy x"
 same "lines of watch in a low window" "$(tr -d '\r' <"$work/seen" | sed 's/\x1b\[[JK]//g' | awk 'BEGIN { RS = "\033\\[H" } NR == 2 { print gsub("\n", "") }')" 3
 until_seen "holds .* $me" "export TERM=dumb; zklock watch busy"
