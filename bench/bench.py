@@ -48,13 +48,14 @@ class Size:
     places = ["tmpfs", "disk", "three"]
     waiters = [10, 100, 1000, 5000]
     locks = 10000
-    commands, listed = 40, 1000
+    commands, commands_s, listed = 40, 60, 1000  # so many rounds, and at least so long
 
 
 class Quick(Size):
     rounds, warm_up = 3, 1
     ms, sustained_ms = 300, 3000
     wait_ms = 10000
+    commands_s = 0
 
 
 class Smoke(Size):
@@ -64,7 +65,7 @@ class Smoke(Size):
     places = ["tmpfs"]
     waiters = [10]
     locks = 100
-    commands, listed = 2, 10
+    commands, commands_s, listed = 2, 0, 10
 
 
 class Bench:
@@ -132,9 +133,11 @@ class Bench:
             words["etcd"] = ["etcdctl", "--endpoints", self.server("etcd", None).servers, "lock", "bench", "true"]
         except Missing as missing:
             self.leave_out("etcd", str(missing))
-        for number in range(-min(UNCOUNTED, self.size.commands), self.size.commands):
+        number, began = -min(UNCOUNTED, self.size.commands), time.monotonic()
+        while number < self.size.commands or time.monotonic() - began < self.size.commands_s:
             for system in list(words)[:: 1 if number % 2 == 0 else -1]:
                 self.time_command("command", system, words[system], number)
+            number += 1
 
     def time_command(self, job, system, words, number):
         """From the start of a process to its end. Spawned directly: Python's own way costs more than a short command."""
@@ -180,7 +183,7 @@ def main():
     try:
         if words == ["--command"]:
             bench.time_commands()
-            print(markdown(command_table(bench)))
+            print(len(bench.runs.values("command", "zklock", "whole_ms")), "rounds:\n" + markdown(command_table(bench)))
             return
         bench.go()
     finally:
