@@ -21,15 +21,15 @@ bool cli_takes(int fd)
     return poll(&output, 1, 0) == 1;
 }
 
-/* The pipe or device that fd is, opened once more so that no write waits: O_NONBLOCK on fd itself
- * would be there for everybody who has it. -1: a file, which takes everything; a socket; or another
- * user's terminal. */
+/* The pipe or the terminal that fd is, opened once more so that no write waits: O_NONBLOCK on fd
+ * itself would be there for everybody who has it. -1: it is neither, as a file, where a second
+ * position would be written to, or a socket; or it is another user's. */
 static int open_again(int fd)
 {
     char path[32];
     struct stat status;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return fstat(fd, &status) == 0 && !S_ISREG(status.st_mode)
+    return fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
                ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
                : -1;
 }
