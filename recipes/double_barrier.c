@@ -57,7 +57,7 @@ struct passage {
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    int64_t youngest; /* czxid of the youngest member */
+    int64_t youngest; /* czxid of the youngest member; in a leave, no member of before is younger */
     bool renew;       /* the ready node is too old, and has this version: */
     int32_t version;
 };
@@ -212,6 +212,20 @@ static int begin_leave(struct zkl__call *call)
     return begin_enter(call);
 }
 
+/* Whether a member may be in that was in before we left. Whoever learns earlier than we that all
+ * have left may enter again, and then waits for us. */
+static bool others_are_in(const struct passage *p)
+{
+    const struct zkl__children *children = p->call.children;
+    for (size_t i = 0; i < children->count; i++) {
+        const struct zkl__child *child = &children->all[i];
+        if (child->verdict != ZKL__CHILD_PERSISTENT && child->czxid <= p->youngest) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
@@ -220,8 +234,10 @@ static int run_leave(struct zkl__call *call)
     AWAIT_CALL(call, begin_leave(call)); /* an earlier call may have left since */
     p->acquisition = lock->acquisition;
     p->acquisition->refs++;
+    p->youngest = INT64_MAX;
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(call));
+        p->youngest = call->answer.stat.pzxid; /* the last child that came or went */
         /* The member whose node has the first name leaves last: Curator's members watch that node
          * alone. */
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
@@ -243,7 +259,7 @@ static int run_leave(struct zkl__call *call)
     for (;;) {
         AWAIT_CALL(call, list(call));
         AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
-        if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) == call->children->count) {
+        if (!others_are_in(p)) {
             break;
         }
         AWAIT_CHANGE(call);

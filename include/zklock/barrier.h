@@ -65,8 +65,9 @@ ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeou
                                      zkl_error *err);
 ZKL_API int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                            zkl_done_fn done, void *payload, zkl_error *err);
-/* Leaves, and waits until every member has left; a member that crashed has left when its session
- * ends. ZKL_ETIMEOUT: some are still in; we have left. ZKL_ENOTHELD: not entered. Others:
+/* Leaves, and waits until every member has left that was in when it was called, not for those that
+ * enter again meanwhile; a member that crashed has left when its session ends. ZKL_ETIMEOUT: some
+ * are still in; we have left. ZKL_ENOTHELD: not entered. Others:
  * ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM: we have left in any case. No stop
  * token ends it. */
 ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms,

@@ -33,7 +33,6 @@ TEST(test_contenders)
     } rows[] = {
         /* ours and Curator's */
         {CURATOR "lock-0000000000", ZKL_KIND_LOCK, 0},
-        {CURATOR "lock-0000000042", ZKL_KIND_LOCK, 42},
         {CURATOR "lock-2147483647", ZKL_KIND_LOCK, INT32_MAX},
         {CURATOR "__READ__0000000007", ZKL_KIND_READ, 7},
         {CURATOR "__WRIT__0000000008", ZKL_KIND_WRITE, 8},

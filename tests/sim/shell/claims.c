@@ -47,27 +47,29 @@ bool sim_was_first(int node, int64_t to, bool of_others)
     return first;
 }
 
-static int members_at(int dir, int64_t zxid)
+static int members_at(int dir, int64_t zxid, int64_t born)
 {
     int count = 0;
     SIM_EACH_CHILD (world, node, dir, zxid) {
-        count += world->nodes[node].owner != -1;
+        count += world->nodes[node].owner != -1 && world->nodes[node].czxid <= born;
     }
     return count;
 }
 
-struct past_count past_members(const char *dir, int64_t from)
+int past_most_members(const char *dir, int64_t from)
 {
     int64_t to = sim_committed_zxid(world);
     int path = sim_path_of(world, dir, NULL);
-    int count = members_at(path, from);
-    struct past_count past = {count, count};
+    int most = members_at(path, from, to);
     for (int64_t at = next_change(path, from, to); at; at = next_change(path, at, to)) {
-        count = members_at(path, at);
-        past.most = (int)sim_max(past.most, count);
-        past.fewest = (int)sim_min(past.fewest, count);
+        most = (int)sim_max(most, members_at(path, at, to));
     }
-    return past;
+    return most;
+}
+
+int past_staying(const char *dir, int64_t from)
+{
+    return members_at(sim_path_of(world, dir, NULL), sim_committed_zxid(world), from);
 }
 
 /* Newest incarnation first; a value that was written is one more sign. */

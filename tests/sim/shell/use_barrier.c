@@ -42,12 +42,12 @@ void use_barrier(struct turn *turn)
 
 enum { COUNT = 2 };
 
-/* Nobody is out before all had gone. */
+/* Nobody is out before all have gone that were in. */
 static void check_leave(struct turn *turn, int64_t since, int code)
 {
-    int fewest = past_members(turn->path, since).fewest;
-    if (code == ZKL_OK && fewest > 0) {
-        sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
+    int staying = past_staying(turn->path, since);
+    if (code == ZKL_OK && staying > 0) {
+        sim_fail_of(turn, "early", "is out, and %d were in all the time", staying);
     }
     check_code(turn, "leave", code);
 }
@@ -60,7 +60,7 @@ static bool is_owed(const struct turn *turn)
     int64_t token = zkl__lock_status_locked(turn->object).token;
     int node = token > 0 ? past_node_of(token) : -1;
     return node >= 0 && world->nodes[node].dzxid > now &&
-           (past_members(turn->path, now).fewest >= COUNT || past_sign(turn->path, token));
+           (past_most_members(turn->path, now) >= COUNT || past_sign(turn->path, token));
 }
 
 /* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */
@@ -108,7 +108,7 @@ void use_double_barrier(struct turn *turn)
     *entering = turn;
     int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
     *entering = NULL;
-    int most = past_members(turn->path, since).most;
+    int most = past_most_members(turn->path, since);
     if (code == ZKL_OK) {
         if (most < COUNT) { /* nobody is in before all were there at once */
             sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);

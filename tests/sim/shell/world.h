@@ -66,11 +66,10 @@ void store_event(struct sim *s, int client, const struct zkl__event *event);
 extern const struct sim_shell actors_shell;
 
 /* claims.c: what was so, by the log. Zxids up to the last one committed. */
-/* The most and the fewest members of the double barrier at dir, at any time since a zxid: every child that lives with a session. */
-struct past_count {
-    int most, fewest;
-};
-struct past_count past_members(const char *dir, int64_t from);
+/* The most members of the double barrier at dir, at any time since a zxid: every child that lives with a session. */
+int past_most_members(const char *dir, int64_t from);
+/* How many that were members then are so now. */
+int past_staying(const char *dir, int64_t from);
 /* Was path there, or missing, at any time since? */
 bool past_was(const char *path, bool there, int64_t from);
 /* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
