@@ -333,27 +333,27 @@ TEST_WITH_SESSIONS(test_a_barrier_has_no_children)
     CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_ECONFLICT);
 }
 
-static void hide_sign(void)
+static void hide_sign(int perms)
 {
-    static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
-    static const zkl_acl hidden = {1, nobody};
+    const zkl_acl hidden = {1, &(const zkl_acl_entry){perms, "world", "anyone"}};
     kit_create(PATH, "ready", NULL, &hidden);
     ASSERT_OK(zkl__memory_set_rules("memory:kit", ZKL__RULES_EXISTS_NEEDS_READ));
 }
 
-/* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. */
+/* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. The last one may be read and
+ * not be written. */
 TEST(test_a_sign_that_may_not_be_read)
 {
-    for (size_t count = 1; count <= 2; count++) {
+    for (int way = 0; way < 3; way++) {
         kit_set_up(NULL);
         zkl_error err = {.text = ""};
         make_path();
-        hide_sign();
-        zkl_double_barrier *barrier = make_barrier(one, count);
+        hide_sign(way < 2 ? ZKL_PERM_DELETE : ZKL_PERM_READ);
+        zkl_double_barrier *barrier = make_barrier(one, 1 + way % 2);
         uint64_t before = kit_requests(one);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 10000, &err), ZKL_EAUTH);
         CU_ASSERT(kit_requests(one) - before < 20);
-        ASSERT_SAYS(err, "the ready node may not be read");
+        ASSERT_SAYS(err, way < 2 ? "the ready node may not be read" : "the ready node cannot be written");
         CU_ASSERT_STRING_EQUAL(err.path, PATH "/ready");
         zkl_double_barrier_free(barrier);
         kit_tear_down();
