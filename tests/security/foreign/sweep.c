@@ -244,10 +244,12 @@ static void count_children(struct recorder *stranger, const struct scene *scene,
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = dir};
     const struct zkl__reply *reply = &recorder_do(stranger, &list)->reply;
     *foreign = *ours = 0;
+    size_t at = 0; /* the name found last: in memory the next child is the one made before it */
     for (size_t i = 0; i < reply->child_count; i++) {
         bool known = false, beside = false;
         for (size_t j = 0; j < scene->names && !known; j++) {
-            known = strcmp(reply->children[i], scene->first[j * scene->step].text) == 0;
+            at = (at > 0 ? at : scene->names) - 1;
+            known = strcmp(reply->children[i], scene->first[at * scene->step].text) == 0;
         }
         for (size_t j = 0; j < sizeof made / sizeof *made; j++) {
             beside = beside || strcmp(reply->children[i], made[j]) == 0;
