@@ -1,4 +1,8 @@
 // zklock/asio.hpp on a lock without a server: coroutines, times, errors, cancellation, both ways of calling back. C++20.
+// With the example in one program: what takes a compiler long is Asio.
+#define main example
+#include "../../examples/coroutine.cpp"
+#undef main
 #include <zklock/asio.hpp>
 #include <zklock/queue.hpp>
 #include <zklock/testing.h>
@@ -239,5 +243,5 @@ int main()
     run_in_pool();
     open_in_loop();
     open_in_threads();
-    return 0;
+    return example(0, nullptr);
 }
