@@ -206,7 +206,7 @@ static void become_server(const struct server *s, const char *argument, bool log
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+    execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1",
           "-Dzookeeper.preAllocSize=1024", argument, "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
           config, (char *)NULL);
     _exit(127);
