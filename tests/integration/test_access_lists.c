@@ -25,7 +25,7 @@ TEST(test_hand_over)
     struct access open, closed;
     access_begin(&open, ensemble_servers(server), false, TICK);
     access_begin(&closed, ensemble_servers(server), true, TICK);
-    for (int i = 0; i < access_kind_count; i++) {
+    EACH_ROW (i, access_kinds) {
         const struct access_kind *kind = &access_kinds[i];
         int64_t control = most_need(&open, kind);
         int64_t most = most_need(&closed, kind);

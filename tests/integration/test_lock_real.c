@@ -26,9 +26,9 @@ TEST(test_every_recipe)
 {
     zkl_session *session = open_one(), *other = open_one();
     ASSERT_OK(zkl_once_prepare(session, "/records", SOON, NULL));
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         char path[64];
-        snprintf(path, sizeof path, "/handle/%d", i);
+        snprintf(path, sizeof path, "/handle/%zu", i);
         handle_drive(&handle_recipes[i], session, other, path, "/records/one");
     }
     close_one(session);

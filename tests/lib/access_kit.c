@@ -20,7 +20,6 @@ const struct access_kind access_kinds[] = {
     {"election", "/access/election", "/access/election", &handle_recipes[ZKL_RECIPE_ELECTION]},
     {"multi-lock", "/access/multi", "/access/multi", &handle_recipes[ZKL_RECIPE_MULTILOCK]},
 };
-const int access_kind_count = sizeof access_kinds / sizeof *access_kinds;
 
 zkl_lock *access_make(const struct access_kind *kind, zkl_session *session, const char *path, const zkl_acl *acl)
 {
@@ -57,7 +56,7 @@ void access_begin(struct access *access, const char *servers, bool auth, int64_t
 {
     static const char *const credentials[] = {"ann:first secret", "bob:second secret", "ann:first secret"};
     access->eye = open_session(servers, NULL, tick_ms);
-    for (int i = 0; i < access_kind_count; i++) { /* persistent, and open to all */
+    EACH_ROW (i, access_kinds) { /* persistent, and open to all */
         ASSERT_OK_FATAL(zkl_once_prepare(access->eye, access_kinds[i].queue, SOON, NULL));
     }
     ASSERT_OK_FATAL(zkl_once_prepare(access->eye, "/access/semaphore/leases", SOON, NULL));

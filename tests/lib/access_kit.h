@@ -11,8 +11,8 @@ struct access_kind {
     const char *queue;                  /* where who waits stands */
     const struct handle_recipe *recipe; /* NULL: writers and readers in turn, each waits for the one before it */
 };
-extern const struct access_kind access_kinds[];
-extern const int access_kind_count;
+enum { ACCESS_KINDS = 6 };
+extern const struct access_kind access_kinds[ACCESS_KINDS];
 zkl_lock *access_make(const struct access_kind *kind, zkl_session *session, const char *path, const zkl_acl *acl);
 
 /* Nobody may read a znode that has it. (With credentials and without a list, only its owner may.) */

@@ -33,7 +33,6 @@ const struct handle_recipe handle_recipes[] = {
     {ZKL_RECIPE_SEMAPHORE, "semaphore", make_semaphore},
     {ZKL_RECIPE_ELECTION, "election", zkl_election_new},
 };
-const int handle_recipe_count = sizeof handle_recipes / sizeof *handle_recipes;
 
 zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, const char *path,
                       const zkl_lock_options *options)

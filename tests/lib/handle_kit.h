@@ -12,8 +12,8 @@ struct handle_recipe {
     int (*make)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                 zkl_error *err);
 };
-extern const struct handle_recipe handle_recipes[];
-extern const int handle_recipe_count;
+enum { HANDLE_RECIPES = 6 };
+extern const struct handle_recipe handle_recipes[HANDLE_RECIPES];
 
 /* A lock of that recipe; fails the test for good when it cannot be made. */
 zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, const char *path,

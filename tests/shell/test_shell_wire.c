@@ -403,7 +403,7 @@ TEST(test_a_server_of_3_4)
     zkl_group *group = NULL;
     zkl_double_barrier *barrier = NULL;
     zkl_error err;
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = handle_make(&handle_recipes[i], session, "/3.4/lock", NULL);
         unsupported(handle_recipes[i].noun, zkl_lock_acquire(lock, SOON, NULL, &err), &err);
         zkl_lock_free(lock);

@@ -233,7 +233,7 @@ TEST(test_refused_by_name)
     const zkl_sasl sasl = {.mechanisms = "DIGEST-MD5", .host = "zk"};
     const zkl_session_options *const refused[] = {SESSION_OPTIONS(.tls = "ca.pem,cert.pem,key.pem"),
                                                   SESSION_OPTIONS(.sasl = &sasl)};
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, refused) {
         zkl_error err;
         CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), refused[i], &err), ZKL_EUNSUPPORTED);
         ASSERT_SAYS(err, i == 0 ? "tls is not for libzklock_st" : "sasl is not for libzklock_st");

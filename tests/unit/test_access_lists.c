@@ -21,10 +21,10 @@ TEST(test_hand_over_and_nothing_repeated)
 {
     EACH_ROW (r, every_rule) {
         set_up(every_rule[r]);
-        for (int i = 0; i < access_kind_count * ROUNDS; i++) {
-            CU_ASSERT(access_hand_over(&all, &access_kinds[i % access_kind_count], NULL) > 0);
+        for (int i = 0; i < ACCESS_KINDS * ROUNDS; i++) {
+            CU_ASSERT(access_hand_over(&all, &access_kinds[i % ACCESS_KINDS], NULL) > 0);
         }
-        for (int i = 0; i < access_kind_count; i++) {
+        EACH_ROW (i, access_kinds) {
             CU_ASSERT_EQUAL(access_requests(&all, &access_kinds[i], NULL), 0);
         }
         access_end(&all);
@@ -74,10 +74,10 @@ TEST(test_own_hidden)
 {
     EACH_ROW (r, every_rule) {
         set_up(every_rule[r]);
-        for (int i = 0; i < access_kind_count; i++) {
+        EACH_ROW (i, access_kinds) {
             const struct access_kind *kind = &access_kinds[i];
             zkl_lock *holder = access_make(kind, all.sessions[0], kind->path, &access_hidden);
-            bool by_transaction = i == access_kind_count - 1; /* which does not tell the token */
+            bool by_transaction = i == ACCESS_KINDS - 1; /* which does not tell the token */
             bool hidden = by_transaction && every_rule[r] == ZKL__RULES_EXISTS_NEEDS_READ;
             CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), hidden ? ZKL_EAUTH : ZKL_OK);
             if (!hidden) {

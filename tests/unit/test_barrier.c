@@ -59,7 +59,7 @@ static zkl_double_barrier *make_barrier(zkl_session *session, size_t count)
 
 static void gather(void)
 {
-    for (int i = 0; i < MEMBERS; i++) {
+    EACH_ROW (i, members) {
         members[i] = (struct member){.session = kit_open(NULL), .ended = MAILBOX_INIT};
         members[i].barrier = make_barrier(members[i].session, MEMBERS);
     }
@@ -67,45 +67,45 @@ static void gather(void)
 
 static void scatter(void)
 {
-    for (int i = 0; i < MEMBERS; i++) {
+    EACH_ROW (i, members) {
         zkl_double_barrier_free(members[i].barrier);
         kit_close(members[i].session);
     }
 }
 
-static void enter(int member)
+static void enter(size_t member)
 {
     mailbox_clear(&members[member].ended);
     ASSERT_OK(zkl_double_barrier_enter_async(members[member].barrier, 10000, on_ended, &members[member].ended, NULL));
 }
 
-static void leave(int member)
+static void leave(size_t member)
 {
     mailbox_clear(&members[member].ended);
     ASSERT_OK(zkl_double_barrier_leave_async(members[member].barrier, 10000, on_ended, &members[member].ended, NULL));
 }
 
-static int ended(int member)
+static int ended(size_t member)
 {
     return mailbox_code(&members[member].ended, 1);
 }
 
 static void all_succeed(void)
 {
-    for (int i = 0; i < MEMBERS; i++) {
+    EACH_ROW (i, members) {
         ASSERT_OK(ended(i));
     }
 }
 
-static void do_all(void (*begin)(int member))
+static void do_all(void (*begin)(size_t member))
 {
-    for (int i = 0; i < MEMBERS; i++) {
+    EACH_ROW (i, members) {
         begin(i);
     }
     all_succeed();
 }
 
-static bool is_over(int member)
+static bool is_over(size_t member)
 {
     return mailbox_count(&members[member].ended) > 0;
 }

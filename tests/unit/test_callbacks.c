@@ -16,17 +16,17 @@ TEST_WITH_SESSIONS(test_async_acquires_complete_once)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[10];
     zkl_lock *holder = kit_hold(two, QUEUE, NULL);
-    for (int i = 0; i < 10; i++) {
+    EACH_ROW (i, locks) {
         locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
         ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
-        ASSERT_EVENTUALLY_FATAL(kit_queue(two, QUEUE) == (size_t)i + 2);
+        ASSERT_EVENTUALLY_FATAL(kit_queue(two, QUEUE) == i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     int64_t token = zkl_lock_token(holder);
     kit_release(holder);
-    for (int i = 0; i < 10; i++) {
-        CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
-        CU_ASSERT_EQUAL(mailbox_count(&box), (size_t)i + 1);
+    EACH_ROW (i, locks) {
+        CU_ASSERT_FATAL(mailbox_wait(&box, i + 1));
+        CU_ASSERT_EQUAL(mailbox_count(&box), i + 1);
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, locks[i]);
         ASSERT_OK(box.letters[i].code);
         CU_ASSERT(box.letters[i].granted);
@@ -210,8 +210,8 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
     struct mailbox box = MAILBOX_INIT;
     CU_ASSERT_FALSE(kit_readable(one, 0));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    for (int i = 0; i < THOUSAND; i++) {
-        snprintf(path, sizeof path, QUEUE "/%d", i % 250); /* four in each queue */
+    EACH_ROW (i, locks) {
+        snprintf(path, sizeof path, QUEUE "/%zu", i % 250); /* four in each queue */
         locks[i] = kit_lock(one, path, NULL);
         ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, dispatch_in_completion, &box, NULL));
     }
@@ -228,7 +228,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
         CU_ASSERT(box.letters[i].granted);
         CU_ASSERT(pthread_equal(box.letters[i].thread, pthread_self()));
     }
-    for (int i = 0; i < THOUSAND; i++) {
+    EACH_ROW (i, locks) {
         kit_free(locks[i]); /* and the waiters' completions run in here */
     }
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);

@@ -68,7 +68,7 @@ static void end_everything(bool dispatched)
     zkl_lock *waiting[5];
     begin(&heap, dispatched);
     zkl_lock *holder = kit_hold(one, QUEUE, NULL);
-    for (int i = 0; i < 5; i++) {
+    EACH_ROW (i, waiting) {
         waiting[i] = kit_lock(one, QUEUE, NULL);
         ASSERT_OK(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL));
     }
@@ -86,7 +86,7 @@ static void end_everything(bool dispatched)
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
     CU_ASSERT_EQUAL(zkl_lock_state(waiting[0]), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
-    for (int i = 0; i < 5; i++) {
+    EACH_ROW (i, waiting) {
         kit_free(waiting[i]);
     }
     kit_free(holder);

@@ -9,7 +9,7 @@ static struct script_owner many[MANY];
 
 static void acquire_many(void)
 {
-    for (int i = 0; i < MANY; i++) {
+    EACH_ROW (i, many) {
         script_acquire(&many[i]);
     }
 }
@@ -20,7 +20,7 @@ static void acquire_many(void)
 TEST_IN_SCRIPT(test_slow_answers)
 {
     script_hold(&me);
-    for (int i = 0; i < MANY; i++) {
+    EACH_ROW (i, many) {
         static const struct zkl__rule nobody = {"-lease-", 0};
         script_enter(&many[i], CONTENDER_CONFIG(.rule = &nobody));
     }
@@ -32,7 +32,7 @@ TEST_IN_SCRIPT(test_slow_answers)
     script_answer_some(30);
     CU_ASSERT_EQUAL(script_count(ZKL__OP_CREATE), before - 30); /* late: the window is smaller, nothing more is sent */
     script_answer_all();
-    for (int i = 0; i < MANY; i++) {
+    EACH_ROW (i, many) {
         CU_ASSERT_EQUAL(many[i].granted, 1);
         CU_ASSERT(i == 0 || many[i].token > many[i - 1].token); /* first come, first served */
     }
@@ -47,7 +47,7 @@ TEST(test_given_up_while_waiting_for_room)
         acquire_many();
         int sent = script.submits;
         if (variant == 0) {
-            for (int i = 0; i < MANY; i++) {
+            EACH_ROW (i, many) {
                 script_cancel(&many[i]);
             }
             script_answer_all();
@@ -124,7 +124,7 @@ TEST_IN_SCRIPT(test_what_waits_for_room_is_a_copy)
     CU_ASSERT_STRING_EQUAL(sent[0].name, "name");
     CU_ASSERT_NSTRING_EQUAL(sent[0].data, "data", 4);
     CU_ASSERT_STRING_EQUAL(sent[1].dir, "/q/name");
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, parts) {
         CU_ASSERT_STRING_EQUAL(sent[i].acl->entries[0].id, "id");
         CU_ASSERT_STRING_EQUAL(sent[i].acl->entries[1].id, "name");
     }

@@ -219,7 +219,7 @@ TEST_IN_SCRIPT(test_one_wake_up_each)
 {
     struct script_owner readers[4];
     enter_with(&me, &script_writer);
-    for (int i = 0; i < 4; i++) {
+    EACH_ROW (i, readers) {
         enter_with(&readers[i], &script_reader);
     }
     enter_with(&you, &script_writer);
@@ -228,7 +228,7 @@ TEST_IN_SCRIPT(test_one_wake_up_each)
     script_release(&me);
     script_answer_all();
     CU_ASSERT_EQUAL(script.submits - before, 1); /* the delete: we are all of one session */
-    for (int i = 0; i < 4; i++) {
+    EACH_ROW (i, readers) {
         CU_ASSERT_EQUAL(readers[i].granted, 1);
     }
     before = script.submits;

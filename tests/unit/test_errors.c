@@ -32,12 +32,12 @@ static const struct {
 
 TEST(test_table)
 {
-    for (int i = 0; i < COUNT; i++) {
-        CU_ASSERT_EQUAL(table[i].code, -i); /* part of the ABI: a code never changes its number */
+    EACH_ROW (i, table) {
+        CU_ASSERT_EQUAL(table[i].code, -(int)i); /* part of the ABI: a code never changes its number */
         CU_ASSERT_STRING_EQUAL(zkl_error_name(table[i].code), table[i].name);
         CU_ASSERT_EQUAL(zkl_error_class(table[i].code), table[i].class);
         CU_ASSERT(strlen(zkl_strerror(table[i].code)) > 0);
-        for (int j = 0; j < i; j++) {
+        for (size_t j = 0; j < i; j++) {
             CU_ASSERT_STRING_NOT_EQUAL(zkl_strerror(table[i].code), zkl_strerror(table[j].code));
         }
     }

@@ -143,7 +143,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_calls)
     struct forker forker = {.child = -1};
     zkl_data *data[2] = {NULL, NULL};
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, data) {
         ASSERT_OK(zkl_lock_read_async(&data[i], lock, QUEUE, false, 20000, fork_when_ended, &forker, NULL));
     }
     kit_free(lock);

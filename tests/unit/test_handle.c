@@ -6,10 +6,10 @@
 #define RECORD "/records/one"
 #define ACCOUNT "/account"
 
-static const char *path_of(int recipe)
+static const char *path_of(size_t recipe)
 {
     static char path[64];
-    snprintf(path, sizeof path, "/handle/%d", recipe);
+    snprintf(path, sizeof path, "/handle/%zu", recipe);
     return path;
 }
 
@@ -23,14 +23,14 @@ static void begin(void)
 #define TEST_OF_RECORDS(name) TEST_BETWEEN(begin(), name, kit_tear_down())
 
 /* A lock of that recipe at the path of its own. */
-static zkl_lock *make(int recipe, zkl_session *session, const zkl_lock_options *options)
+static zkl_lock *make(size_t recipe, zkl_session *session, const zkl_lock_options *options)
 {
     return kit_make((zkl_recipe)recipe, session, path_of(recipe), options);
 }
 
 TEST_OF_RECORDS(test_every_recipe)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         handle_drive(&handle_recipes[i], one, two, path_of(i), RECORD);
     }
 }
@@ -100,7 +100,7 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_before_the_response)
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
 TEST_WITH_SESSIONS(test_release)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         struct mailbox box = MAILBOX_INIT;
         zkl_stop stop = ZKL_STOP_INIT;
         const zkl_lock_options options = {.size = sizeof options, .release_timeout_ms = 60000, .stop = &stop};
@@ -204,7 +204,7 @@ static bool acquired_in_time(zkl_lock *lock)
 TEST_WITH_SESSIONS(test_max_hold)
 {
     struct mailbox box = MAILBOX_INIT;
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = make(i, one, LOCK_OPTIONS(.max_hold_ms = 60, .state_fn = on_lock_state, .payload = &box));
         zkl_lock *next = make(i, two, NULL);
         mailbox_clear(&box);
@@ -220,7 +220,7 @@ TEST_WITH_SESSIONS(test_max_hold)
 
 TEST_WITH_SESSIONS(test_recursive)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         if (i != ZKL_RECIPE_SEMAPHORE) {
             zkl_error err;
             zkl_lock *lock = make(i, one, LOCK_OPTIONS(.recursive = true));
@@ -246,7 +246,7 @@ TEST_WITH_SESSIONS(test_recursive)
 TEST_WITH_SESSIONS(test_revocation)
 {
     struct mailbox box = MAILBOX_INIT;
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         if (i != ZKL_RECIPE_SEMAPHORE) {
             zkl_lock *lock = make(i, one, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
             mailbox_clear(&box);
@@ -284,7 +284,7 @@ TEST_WITH_SESSIONS(test_a_revocable_leader_publishes)
 
 /* --- what is refused by name --------------------------------------------------------------------------------------- */
 
-static bool quotes(const zkl_error *err, int recipe)
+static bool quotes(const zkl_error *err, size_t recipe)
 {
     char quoted[64];
     snprintf(quoted, sizeof quoted, "\"%s\"", handle_recipes[recipe].noun);
@@ -332,7 +332,7 @@ TEST_WITH_SESSIONS(test_refused_options)
         const struct refusal *refusal = &refusals[i];
         zkl_lock_options options = refusal->options;
         options.size = sizeof options;
-        for (int j = 0; j < (refusal->problem ? 1 : handle_recipe_count); j++) {
+        for (size_t j = 0; j < (refusal->problem ? 1 : HANDLE_RECIPES); j++) {
             const struct handle_recipe *recipe = &handle_recipes[j];
             zkl_lock *lock = (zkl_lock *)&options;
             zkl_error err = {.text = ""};
@@ -349,11 +349,12 @@ TEST_WITH_SESSIONS(test_refused_options)
 TEST_WITH_SESSIONS(test_refused_verbs)
 {
     struct mailbox box = MAILBOX_INIT;
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = make(i, one, NULL);
         zkl_error errors[6] = {{0}};
         const struct {
-            int of, code;
+            zkl_recipe of;
+            int code;
         } verbs[] = {
             {ZKL_RECIPE_WRITE_LOCK, zkl_write_lock_downgrade(lock, &errors[0])},
             {ZKL_RECIPE_SEMAPHORE, zkl_semaphore_acquire(lock, 1, 0, NULL, &errors[1])},
@@ -362,7 +363,7 @@ TEST_WITH_SESSIONS(test_refused_verbs)
             {ZKL_RECIPE_ELECTION, zkl_election_publish(lock, "value", 0, &errors[4])},
             {ZKL_RECIPE_ELECTION, zkl_election_run(lock, 0, run_nothing, NULL, NULL, &errors[5])},
         };
-        for (int verb = 0; verb < 6; verb++) {
+        EACH_ROW (verb, verbs) {
             if (verbs[verb].of != i) {
                 CU_ASSERT_EQUAL(verbs[verb].code, ZKL_EINVAL);
                 CU_ASSERT(quotes(&errors[verb], verbs[verb].of) && quotes(&errors[verb], i));
@@ -388,7 +389,7 @@ TEST_WITH_SESSIONS(test_a_revocable_writer_is_not_downgraded)
 
 TEST_WITH_SESSIONS(test_wrong_acquires)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = make(i, one, NULL);
         zkl_error err = {0};
         CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ENOTHELD);

@@ -31,9 +31,9 @@ TEST(test_bytes_of_a_held_lock)
     /* The in-process server keeps its znodes in the memory of the session that makes it. They do not count. */
     zkl_session *server = kit_open(NULL), *session = kit_open(SESSION_OPTIONS(.heap = &heap));
     long before = test_heap_bytes(&counted);
-    for (int i = 0; i < LOCKS; i++) {
+    EACH_ROW (i, locks) {
         char path[32];
-        snprintf(path, sizeof path, "/held/memory/%07d", i);
+        snprintf(path, sizeof path, "/held/memory/%07zu", i);
         locks[i] = kit_hold(session, path, NULL);
     }
     long now = 0;
@@ -41,7 +41,7 @@ TEST(test_bytes_of_a_held_lock)
     double each = (double)(now - before) / LOCKS - (double)WATCH_OF_THE_SERVER;
     printf("bytes of a held lock: %.0f\n", each);
     CU_ASSERT(each <= MOST);
-    for (int i = 0; i < LOCKS; i++) {
+    EACH_ROW (i, locks) {
         kit_free(locks[i]);
     }
     kit_close(session);

@@ -252,7 +252,7 @@ TEST_WITH_SESSIONS(test_commit_bad_calls)
         {{{.kind = ZKL_OP_SET, .path = "/x", .data = much, .size = SIZE_MAX}}, 1, ZKL_ELIMIT},
     };
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    EACH_ROW (i, bad) {
         zkl_error err = {0};
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, bad[i].ops, bad[i].count, ZKL_WAIT_FOREVER, NULL, &err), bad[i].code);
         CU_ASSERT(err.code == bad[i].code && err.text[0]);

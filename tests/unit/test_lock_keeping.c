@@ -137,10 +137,10 @@ TEST_WITH_SESSIONS(test_told_as_it_changes)
     struct acquire acquire, waits[3];
     mailbox_clear(&positions);
     zkl_lock *lock = kit_lock(one, PATH, ASKING);
-    for (int i = 0; i < 3; i++) {
+    EACH_ROW (i, before) {
         before[i] = kit_lock(two, PATH, NULL);
         acquire_start(&waits[i], before[i], 10000);
-        ASSERT_EVENTUALLY(kit_queue(one, PATH) == (size_t)i + 1);
+        ASSERT_EVENTUALLY(kit_queue(one, PATH) == i + 1);
     }
     acquire_start(&acquire, lock, 10000);
     CU_ASSERT_EQUAL(mailbox_code(&positions, 1), 3);

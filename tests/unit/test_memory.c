@@ -140,8 +140,8 @@ TEST_ON_A_TREE(test_one_time_for_a_transaction)
     enum { PARTS = 100 };
     char paths[PARTS][8];
     struct zkl__op creates[PARTS], deletes[PARTS];
-    for (int i = 0; i < PARTS; i++) {
-        snprintf(paths[i], sizeof paths[i], "/%d", i);
+    EACH_ROW (i, paths) {
+        snprintf(paths[i], sizeof paths[i], "/%zu", i);
         creates[i] = op_create(paths[i], "", ZKL__PERSISTENT);
         deletes[i] = op_delete(paths[i], -1);
     }

@@ -48,8 +48,8 @@ TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
     char text[ZKL_DATA_MAX + 1];
     zkl_lock *lock = NULL;
     zkl_error err;
-    for (int i = 0; i <= ZKL_MULTILOCK_MAX; i++) {
-        snprintf(names[i], sizeof names[i], "/m/%d", i);
+    EACH_ROW (i, paths) {
+        snprintf(names[i], sizeof names[i], "/m/%zu", i);
         paths[i] = names[i];
     }
     memset(text, 'x', ZKL_DATA_MAX);

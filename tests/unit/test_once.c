@@ -95,7 +95,7 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     wrong[2].done = false;
     wrong[2].last_ms = INT64_MIN;
     wrong[2].reserved[0] = 1;
-    for (int i = 0; i < 3; i++) {
+    EACH_ROW (i, wrong) {
         CU_ASSERT_EQUAL(zkl_once_record(next, &wrong[i], 1000, &err), ZKL_EINVAL);
         CU_ASSERT(i != 1 || strstr(err.text, "zkl_once_look"));
     }

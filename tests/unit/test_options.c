@@ -172,7 +172,7 @@ static int try_session(const void *options, zkl_error *err)
 static int try_locks(const void *options, zkl_error *err)
 {
     int code = ZKL_OK;
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = NULL;
         int rc = handle_recipes[i].make(&lock, session, "/o", options, err);
         CU_ASSERT(i == 0 || rc == code);

@@ -35,7 +35,7 @@ static void on_revoked(zkl_partition *partition, const char *piece, bool lost, v
 #define start(partition) ASSERT_OK_FATAL(zkl_partition_start(partition, NULL))
 #define stop_async(partition, box) ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, box, NULL))
 
-static void hire(int number, size_t count, size_t cap, const zkl_session_options *options)
+static void hire(size_t number, size_t count, size_t cap, const zkl_session_options *options)
 {
     struct worker *worker = &workers[number];
     const zkl_partition_options o = {
@@ -46,14 +46,14 @@ static void hire(int number, size_t count, size_t cap, const zkl_session_options
     start(worker->partition);
 }
 
-static void fire(int number)
+static void fire(size_t number)
 {
     zkl_partition_free(workers[number].partition);
     kit_close(workers[number].session);
     CU_ASSERT_EQUAL(workers[number].assigned, workers[number].revoked);
 }
 
-static size_t owned_by(int number)
+static size_t owned_by(size_t number)
 {
     return zkl_partition_owned(workers[number].partition, NULL, 0);
 }
@@ -66,10 +66,10 @@ static void hire_alone(size_t count)
 }
 
 /* Do workers first to last own all, and evenly? */
-static bool balanced(int first, int last, size_t count)
+static bool balanced(size_t first, size_t last, size_t count)
 {
-    size_t sum = 0, members = (size_t)(last - first + 1);
-    for (int i = first; i <= last; i++) {
+    size_t sum = 0, members = last - first + 1;
+    for (size_t i = first; i <= last; i++) {
         size_t owned = owned_by(i);
         if (owned != count / members && owned != count / members + 1) {
             return false;
@@ -109,7 +109,7 @@ TEST(test_alone)
 
 TEST(test_join_and_leave)
 {
-    for (int i = 0; i < 4; i++) {
+    EACH_ROW (i, workers) {
         hire(i, 20, 0, NULL);
         ASSERT_EVENTUALLY(balanced(0, i, 20));
     }
@@ -185,7 +185,7 @@ static size_t waits_for(int number)
 {
     zkl_session *session = workers[number].session;
     size_t count = 0;
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, by_hand) {
         zkl_queue *queue;
         ASSERT_OK_FATAL(zkl_queue_list(&queue, session, by_hand[i], ZKL_WAIT_FOREVER, NULL));
         for (size_t at = 0; at < queue->count; at++) {
@@ -206,7 +206,7 @@ TEST(test_pieces_that_are_held)
     ASSERT_EVENTUALLY(waits_for(0) == 2);
     hire(1, 2, 0, NULL);
     ASSERT_EVENTUALLY(waits_for(0) == 1 && waits_for(1) == 1);
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, locks) {
         kit_release(locks[i]);
         kit_free(locks[i]);
     }

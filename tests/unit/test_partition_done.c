@@ -61,7 +61,7 @@ static void on_state(zkl_partition *partition, const char *name, zkl_state state
     pthread_mutex_unlock(&mutex);
 }
 
-static struct work look_at(int member, int index)
+static struct work look_at(int member, size_t index)
 {
     pthread_mutex_lock(&mutex);
     struct work work = works[member][index];
@@ -72,7 +72,7 @@ static struct work look_at(int member, int index)
 static int how_many(int member, bool ends)
 {
     int count = 0;
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         struct work work = look_at(member, i);
         count += ends ? work.ends : work.runs;
     }
@@ -82,7 +82,7 @@ static int how_many(int member, bool ends)
 static int told(int member, zkl_state state)
 {
     int count = 0;
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         count += look_at(member, i).state == (int)state;
     }
     return count;
@@ -151,7 +151,7 @@ static void leave(int member)
 
 /* --- passed on by the answer ------------------------------------------------------------------------------------------ */
 
-static void check_still_ours(int index)
+static void check_still_ours(size_t index)
 {
     const char *name = names[index];
     const zkl_op set = {.kind = ZKL_OP_CREATE, .path = PATH "/written", .version = ZKL_ANY_VERSION};
@@ -168,7 +168,7 @@ TEST(test_passed_on_by_the_answer)
     begin(0, 0);
     join_with(1, NULL, 0);
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES / 2);
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         if (look_at(0, i).ends) {
             check_still_ours(i);
         }
@@ -180,7 +180,7 @@ TEST(test_passed_on_by_the_answer)
     CU_ASSERT_EQUAL(how_many(0, true), PIECES / 2 - 1);
     answer_all(PIECES / 2 - 1);
     ASSERT_EVENTUALLY(how_many(1, false) == PIECES / 2);
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         CU_ASSERT_EQUAL(zkl_partition_done(members[0], names[i], NULL), ZKL_ENOTHELD); /* owed no more, or never */
     }
     CU_ASSERT_EQUAL(zkl_partition_done(members[0], "nobody's", NULL), ZKL_EINVAL);
@@ -196,12 +196,12 @@ TEST(test_margin)
     begin(ENDS_SOON, 3500);
     kit_suspend(sessions[0]);
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         CU_ASSERT_FALSE(look_at(0, i).lost);
     }
     CU_ASSERT_EQUAL(answer(0, 3), 3); /* in time */
     ASSERT_EVENTUALLY(told(0, ZKL_STATE_LOST) == PIECES - 3);
-    for (int i = 0; i < PIECES; i++) {
+    EACH_ROW (i, names) {
         CU_ASSERT_EQUAL(zkl_partition_remaining_ms(members[0], names[i]), 0);
     }
     kit_resume(sessions[0]);

@@ -271,7 +271,7 @@ static bool is_refused_held(int64_t code)
 /* Of each: is a NULL refused by its name, or another reason given? */
 static void give_null(struct things *t, bool (*is_other)(int64_t code), bool named[ROWS][NULLS])
 {
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         for (int null = 1; null <= rows[i].nulls; null++) {
             int64_t code = rows[i].call(t, null, NULL);
             named[i][null - 1] = named[i][null - 1] || !is_other(code);
@@ -289,7 +289,7 @@ TEST(test_null)
     give_null(&t, is_refused_idle, named);
     hold_all(&t);
     give_null(&t, is_refused_held, named);
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         for (int null = 1; null <= rows[i].nulls; null++) {
             CU_ASSERT_TRUE(named[i][null - 1]);
         }
@@ -309,7 +309,7 @@ TEST(test_closed)
     t.closes = true;
     memset(&t.made, 0xff, sizeof t.made);
     t.made.session = NULL; /* not made here */
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         if (rows[i].if_closed != ANY) {
             CU_ASSERT_TRUE(comes_to(&rows[i], &t, 0, rows[i].if_closed));
         }
@@ -323,7 +323,7 @@ static int in_child(struct things *t)
     alarm(30); /* a child that waits for threads it does not have */
     t->closes = true;
     bool fine = true;
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         fine = (rows[i].if_forked == ANY || comes_to(&rows[i], t, 0, rows[i].if_forked)) && fine;
     }
     fine = made_nothing(t) && fine;
@@ -350,7 +350,7 @@ TEST(test_forked)
 /* The codes of all calls that wait, one behind the other. Whether a piece is assigned by then is not said. */
 static void call_each(struct things *t, int64_t codes[ROWS])
 {
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         if (returns_a_code(&rows[i]) && !is_async(&rows[i])) {
             codes[i] = rows[i].call(t, 0, NULL);
             codes[i] = codes[i] == ZKL_ENOTHELD || codes[i] > 0 ? ZKL_OK : codes[i]; /* or a count */
@@ -383,7 +383,7 @@ TEST(test_from_callbacks)
         int before = completions;
         ASSERT_OK(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL));
         ASSERT_EVENTUALLY((zkl_session_dispatch(t.session), completions > before));
-        for (int i = 0; i < ROWS; i++) {
+        EACH_ROW (i, rows) {
             if (codes_inside[i] != codes_outside[i]) {
                 printf("(%s: %d, not %d) ", rows[i].name, (int)codes_inside[i], (int)codes_outside[i]);
                 CU_FAIL("another code in a callback");
@@ -406,7 +406,7 @@ TEST(test_wrong_timeouts)
         make(&t, NULL);
         t.closes = true;
         t.ms = wrong[j];
-        for (int i = 0; i < ROWS; i++) {
+        EACH_ROW (i, rows) {
             zkl_error err = {.text = ""};
             int64_t code = call_to_its_end(&rows[i], &t, &err);
             CU_ASSERT(!is_timed(&rows[i]) || code == ZKL_EINVAL);
@@ -429,7 +429,7 @@ TEST(test_long_timeouts)
         struct things t;
         make(&t, NULL);
         t.ms = right[j];
-        for (int i = 0; i < ROWS; i++) {
+        EACH_ROW (i, rows) {
             int64_t code = call_to_its_end(&rows[i], &t, NULL);
             CU_ASSERT(!is_timed(&rows[i]) || (code != ZKL_EINVAL && code != ZKL_ETIMEOUT && code != ZKL_EBUSY));
             free_made(&t);
@@ -471,7 +471,7 @@ TEST(test_long_paths)
         kit_free(lock);
     }
     long_path(path, 1000);
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         path[999] = (char)('a' + i);
         zkl_lock *lock = kit_make((zkl_recipe)i, session, path, NULL);
         kit_acquire(lock);
@@ -720,7 +720,7 @@ static void end_in(const struct row *row, enum way way)
 /* The time, a stop token, the free of the object, the close of the session: each ends a call once. */
 TEST(test_ways_to_end)
 {
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         for (enum way way = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && way < WAYS; way++) {
             end_in(&rows[i], way);
         }
@@ -760,7 +760,7 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
 
 TEST(test_cut_at_each_request)
 {
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         for (size_t at = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && at < 24; at++) {
             cut_at(&rows[i], at % 2, at / 4, at / 2 % 2);
         }
@@ -884,7 +884,7 @@ static int64_t starve(const struct row *row, bool held, bool sticky)
 static void starve_each(bool sticky)
 {
     keeper = kit_open(NULL);
-    for (int i = 0; i < ROWS; i++) {
+    EACH_ROW (i, rows) {
         bool may_fail = returns_a_code(&rows[i]) || rows[i].starved != ANY;
         if (may_fail && starve(&rows[i], false, sticky) == ZKL_ENOTHELD) {
             starve(&rows[i], true, sticky);

@@ -50,7 +50,7 @@ TEST_WITH_SESSIONS(test_strangers_in_the_queue)
     };
     static const zkl_kind kinds[] = {ZKL_KIND_KAZOO, ZKL_KIND_READ, ZKL_KIND_WRITE, ZKL_KIND_LATCH};
     kit_create("/mixed", NULL, NULL, NULL);
-    for (size_t i = 0; i < 4; i++) {
+    EACH_ROW (i, kinds) {
         kit_create("/mixed", names[i], NULL, NULL);
     }
     kit_create("/mixed", "readme", NULL, NULL);
@@ -61,7 +61,7 @@ TEST_WITH_SESSIONS(test_strangers_in_the_queue)
     CU_ASSERT_STRING_EQUAL(queue->foreign_names[!first], "readme");
     CU_ASSERT_STRING_EQUAL(queue->foreign_names[first], "lock-");
     CU_ASSERT_EQUAL_FATAL(queue->count, 4);
-    for (size_t i = 0; i < 4; i++) {
+    EACH_ROW (i, kinds) {
         CU_ASSERT_EQUAL(queue->entries[i].kind, kinds[i]);
     }
     CU_ASSERT_EQUAL(queue->entries[0].session_id, 0);

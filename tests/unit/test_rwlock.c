@@ -55,7 +55,7 @@ TEST_WITH_SESSIONS(test_nobody_barges)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *reader = hold(make_reader(one, NULL)), *writer = make_writer(two, NULL), *later[3];
     queue_as(2, writer, &box);
-    for (size_t i = 0; i < 3; i++) {
+    EACH_ROW (i, later) {
         later[i] = make_reader(i % 2 ? one : two, NULL);
         queue_as(i + 3, later[i], &box);
     }
@@ -66,7 +66,7 @@ TEST_WITH_SESSIONS(test_nobody_barges)
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_lock_release(writer, NULL);
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
-    for (int i = 0; i < 3; i++) {
+    EACH_ROW (i, later) {
         CU_ASSERT_TRUE(reads(later[i]));
     }
 }

@@ -143,7 +143,7 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     ASSERT_EVENTUALLY(pool_queued() == 0);
     await_permits(big, 4, &box);
     ASSERT_EVENTUALLY(pool_queued() == 1);
-    for (size_t i = 0; i < 4; i++) {
+    EACH_ROW (i, small) {
         small[i] = pool_contender(i % 2 ? one : two, 4);
         await_permits(small[i], 1, &box);
         ASSERT_EVENTUALLY(pool_queued() == i + 2);
@@ -163,7 +163,7 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     kit_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
-    for (int i = 0; i < 4; i++) {
+    EACH_ROW (i, small) {
         kit_free(small[i]);
     }
 }
@@ -223,7 +223,7 @@ TEST_WITH_SESSIONS(test_the_limit_is_agreed_on)
 /* Of every recipe but semaphores. */
 static void acquire_as_others(zkl_session *session, int wanted)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
+    EACH_ROW (i, handle_recipes) {
         if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
             zkl_lock *lock = handle_make(&handle_recipes[i], session, POOL, NULL);
             zkl_error err = {.text = ""};
@@ -260,7 +260,7 @@ TEST_WITH_SESSIONS(test_strays_in_its_folders_are_no_semaphore)
     static const char *const folders[] = {POOL "/locks", POOL "/leases"};
     zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_hold(one, POOL, NULL); /* makes the directory */
-    for (int i = 0; i < 2; i++) {
+    EACH_ROW (i, folders) {
         kit_must_write(ZKL__OP_CREATE, POOL, strrchr(folders[i], '/') + 1, NULL);
         kit_must_write(ZKL__OP_CREATE, folders[i], "x", NULL);
         kit_must_write(ZKL__OP_CREATE, folders[i], "x-lock-0000000001", NULL);
@@ -291,12 +291,12 @@ TEST_WITH_SESSIONS(test_many_of_one_session_are_refused)
     zkl_lock *locks[CROWD];
     zkl_lock *a = pool_contender(two, 2);
     acquire_permits(a, 1);
-    for (int i = 0; i < CROWD; i++) {
+    EACH_ROW (i, locks) {
         locks[i] = kit_lock(one, POOL, NULL);
         ASSERT_OK(zkl_lock_acquire_async(locks[i], 10000, on_acquired, &box, NULL));
     }
     CU_ASSERT(mailbox_wait(&box, CROWD));
-    for (int i = 0; i < CROWD; i++) {
+    EACH_ROW (i, locks) {
         CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
         kit_free(locks[i]);
     }

@@ -349,7 +349,7 @@ static int shown[WAITS + 1];      /* how often */
 static void visit(const char *path, zkl_state state, int64_t token, void *payload)
 {
     (void)payload;
-    for (int i = 0; i <= WAITS; i++) {
+    EACH_ROW (i, paths) {
         if (strcmp(path, paths[i]) == 0) {
             CU_ASSERT_EQUAL(state, i < WAITS ? ZKL_STATE_HELD : ZKL_STATE_WAITING);
             CU_ASSERT_EQUAL(token, tokens[i]);
@@ -377,11 +377,11 @@ TEST_WITH_SESSIONS(test_every_kind)
     }
     kit_hold(two, paths[WAITS], NULL);
     ASSERT_OK(zkl_lock_acquire_async(locks[WAITS], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL));
-    for (int i = 0; i <= WAITS; i++) {
+    EACH_ROW (i, locks) {
         tokens[i] = zkl_lock_token(locks[i]);
     }
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, NULL), WAITS + 1);
-    for (int i = 0; i <= WAITS; i++) {
+    EACH_ROW (i, shown) {
         CU_ASSERT_EQUAL(shown[i], 1);
     }
     zkl_election_observer_free(observer);

@@ -194,13 +194,13 @@ TEST(test_sixteenth_session)
     const zkl_session_options *options = SESSION_OPTIONS(.stop = &stop);
     zkl_error err;
     memset(&stop, 0, sizeof stop);
-    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+    EACH_ROW (i, sessions) {
         sessions[i] = kit_open(options);
     }
     CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, options, &err), ZKL_ELIMIT);
     kit_close(sessions[3]);
     sessions[3] = kit_open(options);
-    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+    EACH_ROW (i, sessions) {
         kit_close(sessions[i]);
     }
     CU_ASSERT_EQUAL(kit_slots_taken(&stop), 0);

@@ -20,13 +20,13 @@ static int64_t wake[TIMERS]; /* INT64_MAX: not set */
 static int64_t earliest(void)
 {
     int64_t next = INT64_MAX;
-    for (int i = 0; i < TIMERS; i++) {
+    EACH_ROW (i, wake) {
         next = wake[i] < next ? wake[i] : next;
     }
     return next;
 }
 
-static void set_timer(struct zkl__timers *timers, int i, int64_t at)
+static void set_timer(struct zkl__timers *timers, size_t i, int64_t at)
 {
     wake[i] = at;
     zkl__timers_set(timers, &timers_all[i], at);
@@ -51,7 +51,7 @@ static void walk_timers(uint64_t seed)
     struct zkl__timers timers = {0};
     int64_t now = 1000;
     memset(timers_all, 0, sizeof timers_all);
-    for (int i = 0; i < TIMERS; i++) {
+    EACH_ROW (i, wake) {
         wake[i] = INT64_MAX;
     }
     for (int step = 0; step < 4000; step++) {
@@ -63,7 +63,7 @@ static void walk_timers(uint64_t seed)
         }
         CU_ASSERT_EQUAL(zkl__timers_next(&timers), earliest());
     }
-    for (int i = 0; i < TIMERS; i++) {
+    EACH_ROW (i, wake) {
         set_timer(&timers, i, INT64_MAX);
     }
     CU_ASSERT_EQUAL(timers.count, 0);
@@ -120,14 +120,14 @@ TEST(test_no_memory_for_more_buckets)
     CU_ASSERT_TRUE_FATAL(zkl__map_init(&core.watches, &h));
     size_t buckets = core.watches.bucket_count;
     test_heap_fail(&heap, 1, false);
-    for (int i = 0; i < MANY; i++) {
-        snprintf(paths[i], sizeof paths[i], "/%d", i);
+    EACH_ROW (i, watches) {
+        snprintf(paths[i], sizeof paths[i], "/%zu", i);
         watches[i].entry.path = paths[i];
         ASSERT_OK(zkl__watch_add(&core, &watches[i], false));
     }
     CU_ASSERT_EQUAL(test_heap_failures(&heap), 1);
     CU_ASSERT(core.watches.bucket_count > buckets);
-    for (int i = 0; i < MANY; i++) {
+    EACH_ROW (i, watches) {
         CU_ASSERT_PTR_EQUAL(zkl__map_find(&core.watches, paths[i]), &watches[i].entry);
     }
     zkl__map_deinit(&core.watches);
@@ -186,11 +186,11 @@ static const char *all[MEMBERS], *pieces[PIECES];
 
 static void name_them(uint64_t seed)
 {
-    for (size_t i = 0; i < MEMBERS; i++) {
+    EACH_ROW (i, all) {
         all[i] = names[i];
         snprintf(names[i], sizeof names[i], "_c_%016llx-lock-%010zu", (unsigned long long)dice_next(&seed), i);
     }
-    for (size_t i = 0; i < PIECES; i++) {
+    EACH_ROW (i, pieces) {
         pieces[i] = names[MEMBERS + i];
         snprintf(names[MEMBERS + i], sizeof names[0], "topic-%zu", i);
     }
@@ -205,7 +205,7 @@ static void share_out(size_t *owners, const char *const *members, size_t count, 
 static size_t load_of(const size_t *owners, size_t member)
 {
     size_t load = 0;
-    for (size_t i = 0; i < PIECES; i++) {
+    EACH_ROW (i, pieces) {
         load += owners[i] == member;
     }
     return load;
@@ -246,7 +246,7 @@ TEST(test_every_build_assigns_the_same)
     name_them(6);
     for (size_t count = 1; count <= MEMBERS; count++) {
         share_out(owners, all, count, count % 2 ? 0 : 3);
-        for (size_t i = 0; i < PIECES; i++) {
+        EACH_ROW (i, owners) {
             sum = sum * 31 + owners[i] + 1;
         }
     }
@@ -298,14 +298,14 @@ TEST(test_the_order_of_names_does_not_matter)
     for (int round = 0; round < 20; round++) {
         const char *before[PIECES], *owner[PIECES];
         share_out(owners, all, 7, 20);
-        for (size_t i = 0; i < PIECES; i++) {
+        EACH_ROW (i, pieces) {
             before[i] = pieces[i];
             owner[i] = all[owners[i]];
         }
         shuffle(all, 7, &seed);
         shuffle(pieces, PIECES, &seed);
         share_out(again, all, 7, 20);
-        for (size_t i = 0; i < PIECES; i++) {
+        EACH_ROW (i, pieces) {
             size_t j = 0;
             while (pieces[j] != before[i]) {
                 j++;
@@ -326,7 +326,7 @@ TEST(test_equal_hashes)
     size_t owners[4], again[4];
     CU_ASSERT_TRUE(zkl__share_out(owners, &(struct zkl__share){members, 2, topics, 4, 0}, &plain_heap));
     CU_ASSERT_TRUE(zkl__share_out(again, &(struct zkl__share){members_again, 2, topics_again, 4, 0}, &plain_heap));
-    for (size_t i = 0; i < 4; i++) {
+    EACH_ROW (i, owners) {
         CU_ASSERT_STRING_EQUAL(members[owners[i]], members_again[again[3 - i]]);
     }
 }
