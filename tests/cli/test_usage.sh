@@ -170,6 +170,8 @@ code 0 zklock --help
 same "lines of 'zklock --help' too wide for a terminal" "$(awk 'length > 79' "$work/out")" ""
 code 0 zklock help
 prints '^  -V, --version'
+code 0 zklock once --help
+prints '^--status shows the last slot'
 code 0 zklock -V
 prints '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
 

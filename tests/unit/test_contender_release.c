@@ -131,16 +131,21 @@ TEST(test_data_of_somebody_else)
 
 /* --- handed over ------------------------------------------------------------------------------------------------------- */
 
-/* Behind a stranger that released when both had read the directory. */
+/* Behind a stranger that released when both had read the directory. Another one had waited behind it, and given up. */
 static void hold_with_a_follower(void)
 {
     script_begin_blocked();
+    enter_marked(&third);
+    script_answer_all();
+    script_cancel(&third);
+    script_answer_all();
     enter_marked(&me);
     enter_marked(&you);
     script_answer_all();
     script_write("/q", strrchr(SCRIPT_BLOCKER, '/') + 1);
     script_remove(SCRIPT_BLOCKER);
     script_answer_granted(&me);
+    CU_ASSERT_FALSE(me.unclean);
     CU_ASSERT_EQUAL(you.granted, 0);
 }
 

@@ -100,6 +100,22 @@ TEST_BETWEEN(script_begin(), test_losses, script_deinit())
     CU_ASSERT_EQUAL(sums()->held, 0);
 }
 
+/* But its row, if it has one. */
+TEST_BETWEEN(script_begin(), test_nothing_stays_of_a_path, script_deinit())
+{
+    long live = 0;
+    for (int i = 0; i <= ZKL_STATS_PATHS_MAX; i++) {
+        char path[40];
+        live = test_heap_live(&script.heap);
+        snprintf(path, sizeof path, "/%d", i);
+        script_enter(&me, CONTENDER_CONFIG(.path = path));
+        script_answer_granted(&me);
+        script_release(&me);
+        script_answer_all();
+    }
+    CU_ASSERT_EQUAL(test_heap_live(&script.heap), live);
+}
+
 TEST(test_no_memory_for_a_row)
 {
     struct zkl__stats stats;
