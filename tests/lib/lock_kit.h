@@ -64,6 +64,9 @@ zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_option
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
 #define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 20000, NULL, NULL))
 #define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
+/* Without waiting: its end goes to acquired_fn, with payload. */
+#define kit_acquire_async(lock, acquired_fn, payload) \
+    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, acquired_fn, payload, NULL))
 /* Acquires and releases: was the grant unclean? */
 bool kit_unclean(zkl_lock *lock);
 /* False as soon as it is not held, true after so long. */
@@ -72,6 +75,7 @@ bool kit_held_for(const zkl_lock *lock, int64_t ms);
 bool kit_renewed(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
 size_t kit_queue(zkl_session *session, const char *path);
+#define kit_await_queue(session, path, count) ASSERT_EVENTUALLY(kit_queue(session, path) == (count))
 /* How many members the group at path has. */
 size_t kit_group(zkl_session *session, const char *path);
 /* How many children of any kind stand at path. */

@@ -29,7 +29,7 @@ TEST_WITH_SESSIONS(test_a_wait_drives_every_session)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *held = kit_hold(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));
+    kit_acquire_async(waiting, release_in_callback, &box);
     CU_ASSERT_EQUAL(zkl_lock_acquire(last, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     kit_release(held);
@@ -43,9 +43,9 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(SESSION_OPTIONS(.callbacks = callbacks));
     zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(held, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    kit_acquire_async(held, on_acquired, &box);
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
-    ASSERT_OK(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    kit_acquire_async(waiting, on_acquired, &box);
     CU_ASSERT(DISPATCHED(two, zkl_lock_node(waiting, NULL, 0) > 0));
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     kit_release(held);
@@ -138,8 +138,8 @@ TEST(test_a_callback_ends_things)
     kit_set_up(NULL);
     zkl_lock *held = kit_hold(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
     zkl_lock *lock = kit_lock(one, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, end_all, &box, NULL));
-    ASSERT_OK(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL));
+    kit_acquire_async(lock, end_all, &box);
+    kit_acquire_async(other, on_acquired, &none);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
     kit_free(held);
@@ -157,7 +157,7 @@ TEST_WITH_SESSIONS(test_a_lock_that_lingers)
     ASSERT_OK(zkl_lock_acquire(lock, 20000, &grant, NULL));
     CU_ASSERT_EQUAL(grant.serial, 2);
     kit_release(lock);
-    ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));
+    kit_acquire_async(rival, release_in_callback, &box);
     for (int i = 0; i < 1000 && mailbox_count(&box) == 0; i++) {
         kit_acquire(lock);
         kit_release(lock);
@@ -172,7 +172,7 @@ TEST_WITH_SESSIONS(test_a_call_begins_at_once)
     zkl_lock *lock = kit_lock(one, PATH, NULL);
     zkl_group *group = NULL;
     ASSERT_OK(zkl_group_new(&group, one, PATH, "member", NULL, NULL));
-    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    kit_acquire_async(lock, on_acquired, &box);
     ASSERT_OK(zkl_group_join_async(group, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
     ASSERT_OK(zkl_group_leave_async(group, on_ended, &box, NULL));
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 3));

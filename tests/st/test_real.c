@@ -100,7 +100,7 @@ TEST(test_loss_by_expiry)
     zkl_session *cut = open_for(proxy_address(proxy), ZKL_CALLBACKS_THREAD, SHORT), *other = open_here();
     zkl_lock *lock = held_by_cut = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
     zkl_lock *next = kit_lock(other, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired_behind, &granted, NULL));
+    kit_acquire_async(next, on_acquired_behind, &granted);
     int64_t before = zkl_session_id(cut);
     proxy_down(proxy);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
@@ -135,7 +135,7 @@ TEST(test_dispatch_through_an_interruption)
     struct mailbox box = MAILBOX_INIT;
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
     zkl_lock *lock = kit_lock(session, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    kit_acquire_async(lock, on_acquired, &box);
     CU_ASSERT(DISPATCHED(session, mailbox_count(&box) == 1));
     proxy_cut(proxy);
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));

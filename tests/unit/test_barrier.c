@@ -202,7 +202,7 @@ TEST_OF_MEMBERS(test_one_who_crashed_has_left)
 TEST_OF_MEMBERS(test_loss_while_waiting)
 {
     enter(0);
-    ASSERT_EVENTUALLY(kit_queue(members[1].session, PATH) == 1);
+    kit_await_queue(members[1].session, PATH, 1);
     kit_expire(members[0].session);
     CU_ASSERT_EQUAL(ended(0), ZKL_ELOST);
 }

@@ -18,7 +18,7 @@ TEST_WITH_SESSIONS(test_async_acquires_complete_once)
     zkl_lock *holder = kit_hold(two, QUEUE, NULL);
     EACH_ROW (i, locks) {
         locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+        kit_acquire_async(locks[i], on_acquired, &box);
         ASSERT_EVENTUALLY_FATAL(kit_queue(two, QUEUE) == i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
@@ -50,7 +50,7 @@ static void free_in_completion(zkl_lock *lock, int code, const zkl_grant *grant,
 static void acquire_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     kit_release(lock);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 5000, free_in_completion, payload, NULL));
+    kit_acquire_async(lock, free_in_completion, payload);
     on_acquired(lock, code, grant, err, payload);
 }
 
@@ -58,11 +58,11 @@ static void acquire_again(zkl_lock *lock, int code, const zkl_grant *grant, cons
 TEST_WITH_SESSIONS(test_completions_may_call_the_library)
 {
     struct mailbox box = MAILBOX_INIT;
-    ASSERT_OK(zkl_lock_acquire_async(kit_lock(one, QUEUE, NULL), 20000, acquire_again, &box, NULL));
+    kit_acquire_async(kit_lock(one, QUEUE, NULL), acquire_again, &box);
     CU_ASSERT_FATAL(mailbox_wait(&box, 2));
     ASSERT_OK(box.letters[0].code);
     ASSERT_OK(box.letters[1].code);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+    kit_await_queue(two, QUEUE, 0);
 }
 
 struct gate {
@@ -97,9 +97,9 @@ TEST_WITH_SESSIONS(test_a_callback_that_blocks)
     struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(one, QUEUE "/other", NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, wait_in_completion, &gate, NULL));
+    kit_acquire_async(lock, wait_in_completion, &gate);
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
-    ASSERT_OK(zkl_lock_acquire_async(other, 20000, on_acquired, &box, NULL));
+    kit_acquire_async(other, on_acquired, &box);
     ASSERT_EVENTUALLY(zkl_lock_is_held(other));
     CU_ASSERT(kit_renewed(lock, 2500)); /* by three heartbeats */
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
@@ -139,11 +139,11 @@ static void begin_nested(struct gate *gate, int kind, zkl_acquired_fn inside, zk
     gate->inner = kit_lock(one, QUEUE "/inner", NULL);
     gate->victim =
         kit_lock(one, QUEUE, LOCK_OPTIONS(.state_fn = kind == 0 ? free_inner_when_held : NULL, .payload = gate));
-    ASSERT_OK(zkl_lock_acquire_async(gate->inner, ZKL_WAIT_FOREVER, inside, gate, NULL));
+    kit_acquire_async(gate->inner, inside, gate);
     if (kind == 0) {
         (void)zkl_lock_acquire(gate->victim, 10000, NULL, NULL); /* a free may end it */
     } else if (kind == 1) {
-        ASSERT_OK(zkl_lock_acquire_async(gate->victim, 20000, free_inner_when_acquired, gate, NULL));
+        kit_acquire_async(gate->victim, free_inner_when_acquired, gate);
     } else {
         kit_acquire(gate->victim);
         ASSERT_OK(zkl_lock_read_async(data, gate->victim, QUEUE, false, 20000, free_inner_when_ended, gate, NULL));
@@ -161,7 +161,7 @@ TEST(test_free_waits_for_a_callback_around_another)
         kit_set_up(NULL);
         begin_nested(&gate, kind, wait_at_gate, &data);
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
-        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the free has begun: it released */
+        kit_await_queue(two, QUEUE, 0); /* the free has begun: it released */
         mailbox_put(&gate.leave, (struct letter){0});
         pthread_join(thread, &waited);
         CU_ASSERT_PTR_NOT_NULL_FATAL(waited);
@@ -185,7 +185,7 @@ TEST(test_free_inside_a_callback_of_the_same_lock)
         kit_set_up(NULL);
         begin_nested(&gate, kind, free_victim_inside, &data);
         ASSERT_EVENTUALLY(gate.left);
-        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+        kit_await_queue(two, QUEUE, 0);
         zkl_data_free(data);
         kit_tear_down();
     }
@@ -213,7 +213,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
     EACH_ROW (i, locks) {
         snprintf(path, sizeof path, QUEUE "/%zu", i % 250); /* four in each queue */
         locks[i] = kit_lock(one, path, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, dispatch_in_completion, &box, NULL));
+        kit_acquire_async(locks[i], dispatch_in_completion, &box);
     }
     CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL(box.count, 0);
@@ -246,7 +246,7 @@ TEST_WITH_SESSIONS_OF(short_and_dispatched, test_a_completion_that_comes_too_lat
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &box, NULL));
+    kit_acquire_async(lock, on_acquired, &box);
     CU_ASSERT(kit_readable(one, 20000)); /* its completion waits; the lease may be over already */
     kit_suspend(one);
     ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
@@ -254,7 +254,7 @@ TEST_WITH_SESSIONS_OF(short_and_dispatched, test_a_completion_that_comes_too_lat
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     kit_resume(one);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+    kit_await_queue(two, QUEUE, 0);
 }
 
 /* Nor is one that was given up before its completion could run. */
@@ -264,7 +264,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_grant_given_up_before_its_completio
     for (int way = 0; way < 2; way++) {
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
         mailbox_clear(&box);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &box, NULL));
+        kit_acquire_async(lock, on_acquired, &box);
         ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
         if (way == 1) {
             kit_close(one);
@@ -273,7 +273,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_grant_given_up_before_its_completio
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(box.letters[0].code, way == 0 ? ZKL_ECANCELED : ZKL_ECLOSED);
         CU_ASSERT_FALSE(box.letters[0].granted);
-        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+        kit_await_queue(two, QUEUE, 0);
     }
     one = kit_open(NULL);
 }
@@ -362,11 +362,11 @@ static void busy_elsewhere(void *(*there)(void *gate))
     pthread_t other;
     zkl_lock *lock = kit_lock(one, QUEUE "/b", NULL);
     gate.victim = kit_lock(one, QUEUE "/a", NULL);
-    ASSERT_OK(zkl_lock_acquire_async(gate.victim, 20000, wait_in_completion, &gate, NULL));
+    kit_acquire_async(gate.victim, wait_in_completion, &gate);
     CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, there, &gate), 0);
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &box, NULL));
+    kit_acquire_async(lock, on_acquired, &box);
     CU_ASSERT(kit_readable(one, 10000));
     ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);

@@ -16,7 +16,7 @@ TEST_WITH_SESSIONS(test_close_where_no_delete_is_permitted)
     (void)kit_hold(one, "/fixed", NULL);
     struct acquire waiting;
     acquire_start(&waiting, kit_lock(one, "/fixed", NULL), ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(two, "/fixed") == 2);
+    kit_await_queue(two, "/fixed", 2);
     int64_t from = now_ms();
     ASSERT_OK(zkl_session_close(one, CLOSE_MS));
     CU_ASSERT(now_ms() - from < CLOSE_MS);
@@ -70,9 +70,9 @@ static void end_everything(bool dispatched)
     zkl_lock *holder = kit_hold(one, QUEUE, NULL);
     EACH_ROW (i, waiting) {
         waiting[i] = kit_lock(one, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL));
+        kit_acquire_async(waiting[i], on_acquired, &ended);
     }
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 6);
+    kit_await_queue(two, QUEUE, 6);
     ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, NULL), ZKL_ECLOSED);
     CU_ASSERT_FALSE(zkl_lock_is_held(holder));
@@ -131,7 +131,7 @@ TEST(test_from_a_callback)
     for (int dispatched = 0; dispatched < 2; dispatched++) {
         begin(NULL, dispatched);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, close_in_callback, &ended, NULL));
+        kit_acquire_async(lock, close_in_callback, &ended);
         ASSERT_EVENTUALLY(all_gone_on(one, two));
         ASSERT_OK(mailbox_last(&closed));
         ASSERT_OK(mailbox_last(&ended));

@@ -117,7 +117,7 @@ TEST(test_fork_in_close)
     struct forker forker = {.child = -1};
     one = kit_open(SESSION_OPTIONS(.callbacks = ZKL_CALLBACKS_DISPATCH));
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_granted, &forker, NULL));
+    kit_acquire_async(lock, fork_when_granted, &forker);
     CU_ASSERT(kit_readable(one, 10000));
     int closed = zkl_session_close(one, 10000);
     check_child(&forker, closed == ZKL_EFORKED);
@@ -131,7 +131,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_completions)
     zkl_lock *lock = kit_lock(one, QUEUE, LOCK_OPTIONS(.recursive = true));
     kit_acquire(lock);
     for (int i = 0; i < 2; i++) {
-        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_granted, &forker, NULL));
+        kit_acquire_async(lock, fork_when_granted, &forker);
     }
     kit_free(lock);
     check_child(&forker, true);

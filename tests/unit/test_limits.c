@@ -69,7 +69,7 @@ static int life(zkl_callbacks callbacks)
     }
     code = zkl_lock_new(&lock, session, "/limits", LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box), NULL);
     code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
-    ASSERT_EVENTUALLY(kit_queue(session, "/limits") == 0);
+    kit_await_queue(session, "/limits", 0);
     zkl_lock_free(lock);
     kit_close(session);
     return code;

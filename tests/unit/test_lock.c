@@ -62,7 +62,7 @@ static void try_in_silence(bool suspended)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - from >= 500);
     ASSERT_OK(suspended ? zkl__memory_resume(id) : zkl__memory_hold(id, false));
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+    kit_await_queue(two, QUEUE, 0);
     kit_acquire(lock);
     kit_tear_down();
 }
@@ -99,7 +99,7 @@ TEST_WITH_SESSIONS_OF(kit_ends_soon, test_lease_runs_out)
     kit_resume(one);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
     ASSERT_SAYS(err, "lease");
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+    kit_await_queue(two, QUEUE, 0);
     kit_acquire(lock);
 }
 

@@ -62,7 +62,7 @@ TEST_WITH_SESSIONS(test_released_early)
     ASSERT_OK(zkl_lock_acquire(second, 10000, &grant, NULL));
     CU_ASSERT(now_ms() - before >= SHORT);
     kit_release(second);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+    kit_await_queue(two, PATH, 0);
 }
 
 static int try_it(zkl_session *session)
@@ -113,7 +113,7 @@ TEST_WITH_SESSIONS(test_a_write_lock_lingers)
     CU_ASSERT_EQUAL(acquire(writer), first);
     ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
     kit_release(writer);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0); /* a reader does not linger */
+    kit_await_queue(two, PATH, 0); /* a reader does not linger */
     kit_acquire(writer);
     kit_release(writer);
     CU_ASSERT(acquire(reader) > first); /* of the same session: what lingers gives way */
@@ -140,7 +140,7 @@ TEST_WITH_SESSIONS(test_told_as_it_changes)
     EACH_ROW (i, before) {
         before[i] = kit_lock(two, PATH, NULL);
         acquire_start(&waits[i], before[i], 10000);
-        ASSERT_EVENTUALLY(kit_queue(one, PATH) == i + 1);
+        kit_await_queue(one, PATH, i + 1);
     }
     acquire_start(&acquire, lock, 10000);
     CU_ASSERT_EQUAL(mailbox_code(&positions, 1), 3);
@@ -182,14 +182,14 @@ TEST_WITH_SESSIONS(test_max_ahead)
     zkl_lock *second = kit_lock(one, PATH, LOCK_OPTIONS(.max_ahead = 1));
     zkl_lock *third = kit_lock(one, PATH, LOCK_OPTIONS(.max_ahead = 1));
     acquire_start(&acquire, second, 10000);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    kit_await_queue(two, PATH, 2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(third, 20000, NULL, &err), ZKL_EBUSY);
     ASSERT_SAYS(err, "max_ahead");
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    kit_await_queue(two, PATH, 2);
     kit_release(holder);
     ASSERT_OK(acquire_join(&acquire));
     acquire_start(&acquire, third, 10000); /* one is before it now */
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    kit_await_queue(two, PATH, 2);
     kit_release(second);
     ASSERT_OK(acquire_join(&acquire));
 }

@@ -80,7 +80,7 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     zkl_lock *first = kit_hold(one, JOB, NULL);
     zkl_once_slot slot = look(first, false);
     acquire_start(&acquire, next, 10000);
-    ASSERT_EVENTUALLY(kit_queue(two, JOB) == 2);
+    kit_await_queue(two, JOB, 2);
     kit_expire(one);
     ASSERT_OK(acquire_join(&acquire));
     ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);

@@ -98,7 +98,7 @@ TEST(test_alone)
     CU_ASSERT_EQUAL(workers[0].revoked, 4);
     CU_ASSERT_EQUAL(workers[0].lost, 0);
     CU_ASSERT_EQUAL(owned_by(0), 0);
-    ASSERT_EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0);
+    kit_await_queue(workers[0].session, PATH "/members", 0);
     ASSERT_OK(zkl_partition_stop(partition, NULL));
     start(partition);
     ASSERT_EVENTUALLY(owned_by(0) == 4);
@@ -286,8 +286,8 @@ TEST(test_stop_and_free_from_a_callback)
         ASSERT_EVENTUALLY(inside.done);
         /* the one that it was called from is told when its call has returned; after free it is not */
         ASSERT_EVENTUALLY(inside.revoked == (frees ? 2 : 3));
-        ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/members") == 0);
-        ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/pieces/topic-0") == 0);
+        kit_await_queue(inside.session, PATH "/members", 0);
+        kit_await_queue(inside.session, PATH "/pieces/topic-0", 0);
         if (!frees) {
             zkl_partition_free(partition);
         }

@@ -265,7 +265,7 @@ TEST(test_ends_of_a_partition)
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH "/pieces/a"), 1);
     CU_ASSERT_EQUAL(answer(0, PIECES - 1), PIECES - 1);
-    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/a") == 0);
+    kit_await_queue(sessions[0], PATH "/pieces/a", 0);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     answer_all(1);
     ASSERT_OK_FATAL(mailbox_code(&box, 1));
@@ -278,7 +278,7 @@ TEST(test_ends_of_a_partition)
     zkl_partition_free(members[0]); /* answers */
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 2);
     ASSERT_OK(box.letters[1].code);
-    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/h") == 0);
+    kit_await_queue(sessions[0], PATH "/pieces/h", 0);
     kit_close(sessions[0]);
 }
 

@@ -381,7 +381,7 @@ TEST(test_from_callbacks)
         zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
         memset(codes_inside, 0, sizeof codes_inside);
         int before = completions;
-        ASSERT_OK(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL));
+        kit_acquire_async(trigger, call_inside, &t);
         ASSERT_EVENTUALLY((zkl_session_dispatch(t.session), completions > before));
         EACH_ROW (i, rows) {
             if (codes_inside[i] != codes_outside[i]) {

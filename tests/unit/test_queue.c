@@ -21,7 +21,7 @@ TEST_WITH_SESSIONS(test_holder_and_waiters)
     struct acquire waiting;
     char node[128], whoami[64];
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    kit_await_queue(one, QUEUE, 2);
     zkl_queue *queue = list(QUEUE);
     const zkl_queue_entry *entries = queue->entries;
     zkl_lock_node(a, node, sizeof node);
@@ -143,8 +143,8 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     char path[] = QUEUE, node[sizeof held_node];
     zkl_lock *lock = hold(&requests);
     zkl_lock *next = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    kit_acquire_async(next, on_acquired, &box);
+    kit_await_queue(one, QUEUE, 2);
     kit_delay(one, true);
     ASSERT_OK(zkl_queue_list_async(&queue, one, path, 5000, on_ended, &box, NULL));
     memset(path, 'x', sizeof path - 1); /* it was copied */
@@ -201,7 +201,7 @@ static zkl_lock *wait_behind(struct acquire *waiting)
 {
     zkl_lock *b = kit_lock(two, QUEUE, NULL);
     acquire_start(waiting, b, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    kit_await_queue(one, QUEUE, 2);
     return b;
 }
 

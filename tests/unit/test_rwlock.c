@@ -25,7 +25,7 @@ static zkl_lock *hold(zkl_lock *lock)
 /* Without waiting; it queues as the nth. */
 static void queue_as(size_t nth, zkl_lock *lock, struct mailbox *box)
 {
-    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, box, NULL));
+    kit_acquire_async(lock, on_acquired, box);
     ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == nth);
 }
 
@@ -187,7 +187,7 @@ TEST_WITH_SESSIONS(test_fails_on_expiry)
     queue_as(2, make_reader(one, LOCK_OPTIONS(.on_expiry = ZKL_ON_EXPIRY_FAIL)), &box);
     kit_expire(one);
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ELOST);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 1);
+    kit_await_queue(two, QUEUE, 1);
 }
 
 TESTS("rwlock")

@@ -204,7 +204,7 @@ TEST_WITH_SESSIONS(test_cancel_ends_a_run)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
     ASSERT_EVENTUALLY(leads.term.terms == 1);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    kit_await_queue(one, QUEUE, 2);
     CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
     ASSERT_OK(zkl_lock_cancel(waits.term.election));
     pthread_join(waits.thread, NULL);
@@ -345,7 +345,7 @@ TEST(test_a_section_that_does_not_end)
     kit_set_up(NULL);
     start(&work, kit_lock(one, QUEUE, NULL), end_when_it_likes);
     (void)zkl_session_close(one, 50);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+    kit_await_queue(two, QUEUE, 0);
     atomic_store(&work.go, true);
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
 }

@@ -232,7 +232,7 @@ static void acquire_as_others(zkl_session *session, int wanted)
             kit_free(lock);
         }
     }
-    ASSERT_EVENTUALLY(kit_queue(session, POOL) == 0);
+    kit_await_queue(session, POOL, 0);
 }
 
 /* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
@@ -293,7 +293,7 @@ TEST_WITH_SESSIONS(test_many_of_one_session_are_refused)
     acquire_permits(a, 1);
     EACH_ROW (i, locks) {
         locks[i] = kit_lock(one, POOL, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(locks[i], 10000, on_acquired, &box, NULL));
+        kit_acquire_async(locks[i], on_acquired, &box);
     }
     CU_ASSERT(mailbox_wait(&box, CROWD));
     EACH_ROW (i, locks) {
@@ -328,7 +328,7 @@ TEST_WITH_SESSIONS(test_shrink_meanwhile)
     }
     kit_delay(one, true);
     release_permits(holder, 1);
-    ASSERT_EVENTUALLY(kit_queue(two, POOL "/leases") == 4);
+    kit_await_queue(two, POOL "/leases", 4);
     set_limit(two, 2);
     kit_delay(one, false); /* of the leases, then of the limit */
     for (int i = 0; i < 3; i++) {

@@ -94,7 +94,7 @@ TEST(test_raised_in_a_signal_handler)
     pthread_create(&sender, NULL, signal_when_waited_for, &self);
     CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
     pthread_join(sender, NULL);
-    ASSERT_EVENTUALLY(kit_queue(two, "/locks/stop") == 1);
+    kit_await_queue(two, "/locks/stop", 1);
     kit_free(waiter);
     kit_free(holder);
     kit_tear_down();

@@ -77,7 +77,7 @@ TEST_WITH_SESSIONS(test_lose_reply_of_a_create)
     kit_release(lock);
     ASSERT_OK(zkl_testing_lose_reply(one, NULL));
     acquire_start(&acquire, lock, 10000);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 1); /* carried out */
+    kit_await_queue(two, QUEUE, 1); /* carried out */
     ASSERT_EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK);
     ASSERT_OK(acquire_join(&acquire));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);

@@ -67,7 +67,7 @@ TEST_WITH_SESSIONS(test_while_it_waits)
     struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     victim_start(&victim, wait_for_it);
     victim.go = true;
-    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
+    kit_await_queue(one, PATH, 2);
     pthread_cancel(victim.thread);
     kit_release(first);
     ASSERT_OK(victim_end(&victim));
@@ -141,12 +141,12 @@ static int dispatch(struct victim *victim)
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_in_dispatch)
 {
     struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
-    ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
+    kit_acquire_async(victim.lock, on_done, &victim);
     ASSERT_EVENTUALLY(zkl_lock_is_held(victim.lock));
     CU_ASSERT_EQUAL(victim_run(&victim, dispatch), 1);
     CU_ASSERT_EQUAL(victim.calls, 1);
     kit_release(victim.lock);
-    ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
+    kit_acquire_async(victim.lock, on_done, &victim);
     ASSERT_EVENTUALLY((zkl_session_dispatch(one), victim.calls == 2));
 }
 
