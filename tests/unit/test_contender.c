@@ -4,6 +4,15 @@
 
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
+/* Its znode is there, number 5; the connection is not. */
+static void lose_the_reply_of_a_create(void)
+{
+    script_begin();
+    script_number_from(5);
+    script_acquire(&me);
+    script_suspend(1);
+}
+
 /* While the reply to our create is lost, somebody else makes a znode whose name has our uuid. It is
  * not taken for ours, and before ours it is waited for. */
 TEST(test_strangers_with_our_uuid)
@@ -19,10 +28,7 @@ TEST(test_strangers_with_our_uuid)
     };
     EACH_ROW (i, strangers) {
         char path[SCRIPT_PATH];
-        script_begin();
-        script_number_from(5);
-        script_acquire(&me);
-        script_suspend(1);
+        lose_the_reply_of_a_create();
         int kept = strangers[i].kept > 0 ? strangers[i].kept : (int)strlen(script_our_path()) + strangers[i].kept;
         snprintf(path, sizeof path, "%.*s%s", kept, script_our_path(), strangers[i].rest);
         script_put(path, SCRIPT_STRANGER)->own = !strangers[i].may_be_deleted;
@@ -44,10 +50,7 @@ TEST(test_strangers_with_children)
 {
     for (int cancelled = 0; cancelled <= 1; cancelled++) {
         char path[SCRIPT_PATH];
-        script_begin();
-        script_number_from(5);
-        script_acquire(&me);
-        script_suspend(1);
+        lose_the_reply_of_a_create();
         int kept = (int)strlen(script_our_path()) - 1;
         script_find(script_our_path())->own = !cancelled;
         snprintf(path, sizeof path, "%.*s0/k", kept, script_our_path());
@@ -77,10 +80,7 @@ TEST(test_a_stranger_with_our_next_name)
     for (int may_be_deleted = 0; may_be_deleted <= 1; may_be_deleted++) {
         for (int listed = 0; listed <= 1; listed++) {
             char path[SCRIPT_PATH];
-            script_begin();
-            script_number_from(5);
-            script_acquire(&me);
-            script_suspend(1);
+            lose_the_reply_of_a_create();
             snprintf(path, sizeof path, "%.*s0000000006", (int)strlen(script_our_path()) - 10, script_our_path());
             script_put(path, SCRIPT_STRANGER)->own = !may_be_deleted;
             script_number_from(6);
@@ -308,8 +308,7 @@ TEST(test_flood_and_a_downgrade)
         script_answer_all();
         CU_ASSERT_EQUAL(me.granted, 0);
         script_remove(reader);
-        script_answer_granted(&me);
-        script_finish();
+        finish_granted();
     }
 }
 
@@ -428,9 +427,7 @@ TEST(test_delete_refused)
 TEST(test_delete_of_what_a_lost_create_made_refused)
 {
     for (int ours = 0; ours <= 1; ours++) {
-        script_begin();
-        script_acquire(&me);
-        script_suspend(1);
+        lose_the_reply_of_a_create();
         script_cancel(&me);
         struct zkl__memory_node *node = script_find(script_our_path());
         node->own = true;
@@ -576,25 +573,28 @@ static void hold_revocably(struct script_owner *owner)
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 
+/* So many requests were told by the time all is answered. */
+static void answer_revoked(int times)
+{
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, times);
+}
+
 TEST_IN_SCRIPT(test_request_is_told_once_over_reconnects)
 {
     hold_revocably(&me);
     script_write(script_our_path(), "__REVOKE__");
     script_suspend(1); /* while we look */
     script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 1);
+    answer_revoked(1);
     script_reconnect(0);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 1);
+    answer_revoked(1);
     script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path()});
-    script_answer_all(); /* the same request, seen again */
-    CU_ASSERT_EQUAL(me.revoked, 1);
+    answer_revoked(1); /* the same request, seen again */
     script_suspend(0);
     script_write(script_our_path(), "__REVOKE__"); /* seen only afterwards */
     script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 2);
+    answer_revoked(2);
 }
 
 /* Another contender of the session watches our znode, too. Its event comes while our own watch is not set yet. */
@@ -605,8 +605,7 @@ TEST_IN_SCRIPT(test_an_event_before_the_reply)
     script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path()});
     script_answer_all();
     script_write(script_our_path(), "__REVOKE__");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 1);
+    answer_revoked(1);
 }
 
 TEST_IN_SCRIPT(test_watch_refused)
@@ -619,8 +618,7 @@ TEST_IN_SCRIPT(test_watch_refused)
     script_run(5000 * MS);
     CU_ASSERT_EQUAL(script_watches(), 1);
     script_write(script_our_path(), "__REVOKE__");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 1);
+    answer_revoked(1);
 }
 
 TESTS("contender")

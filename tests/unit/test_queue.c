@@ -15,13 +15,21 @@ static zkl_queue *list(const char *path)
     return queue;
 }
 
+/* Of the second session, behind one that holds. */
+static zkl_lock *wait_behind(struct acquire *waiting)
+{
+    zkl_lock *b = kit_lock(two, QUEUE, NULL);
+    acquire_start(waiting, b, ZKL_WAIT_FOREVER);
+    kit_await_queue(one, QUEUE, 2);
+    return b;
+}
+
 TEST_WITH_SESSIONS(test_holder_and_waiters)
 {
-    zkl_lock *a = kit_hold(one, QUEUE, LOCK_OPTIONS(.metadata = "the holder")), *b = kit_lock(two, QUEUE, NULL);
+    zkl_lock *a = kit_hold(one, QUEUE, LOCK_OPTIONS(.metadata = "the holder"));
     struct acquire waiting;
     char node[128], whoami[64];
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    kit_await_queue(one, QUEUE, 2);
+    wait_behind(&waiting);
     zkl_queue *queue = list(QUEUE);
     const zkl_queue_entry *entries = queue->entries;
     zkl_lock_node(a, node, sizeof node);
@@ -196,31 +204,28 @@ static void expect_removal(const char *path, const char *node, int64_t token, in
     CU_ASSERT_EQUAL(zkl_queue_remove(two, path, node, token, 5000, NULL), code);
 }
 
-/* Behind a, which holds. */
-static zkl_lock *wait_behind(struct acquire *waiting)
+/* With that access list; NULL: the default. Its znode's name goes to held_node. */
+static zkl_lock *hold_with(const char *path, const zkl_acl *acl)
 {
-    zkl_lock *b = kit_lock(two, QUEUE, NULL);
-    acquire_start(waiting, b, ZKL_WAIT_FOREVER);
-    kit_await_queue(one, QUEUE, 2);
-    return b;
+    zkl_lock *lock = kit_hold(one, path, LOCK_OPTIONS(.acl = acl));
+    zkl_lock_node(lock, held_node, sizeof held_node);
+    return lock;
 }
 
 TEST_WITH_SESSIONS(test_holder)
 {
     struct acquire waiting;
-    char node[128];
     zkl_error err;
-    zkl_lock *a = kit_hold(one, QUEUE, NULL), *b = wait_behind(&waiting);
+    zkl_lock *a = hold_with(QUEUE, NULL), *b = wait_behind(&waiting);
     int64_t token = zkl_lock_token(a);
-    zkl_lock_node(a, node, sizeof node);
-    expect_removal(QUEUE, node, token + 1, ZKL_ENOTHELD); /* another one of that name */
+    expect_removal(QUEUE, held_node, token + 1, ZKL_ENOTHELD); /* another one of that name */
     CU_ASSERT(zkl_lock_is_held(a));
-    expect_removal(QUEUE, node, token, ZKL_OK);
+    expect_removal(QUEUE, held_node, token, ZKL_OK);
     ASSERT_OK(acquire_join(&waiting));
     CU_ASSERT(zkl_lock_token(b) > token);
     ASSERT_EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST); /* with the next heartbeat */
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_queue_remove(two, QUEUE, node, token, 5000, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_remove(two, QUEUE, held_node, token, 5000, &err), ZKL_ENOTHELD);
     ASSERT_SAYS(err, "no such contender");
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
 }
@@ -250,14 +255,6 @@ TEST_WITH_SESSIONS(test_written_meanwhile)
     ASSERT_OK(zkl_queue_remove(one, QUEUE, held_node, zkl_lock_token(lock), 5000, NULL));
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
     kit_free(lock);
-}
-
-/* A lock with that access list. Its znode's name goes to held_node. */
-static zkl_lock *hold_with(const char *path, const zkl_acl *acl)
-{
-    zkl_lock *lock = kit_hold(one, path, LOCK_OPTIONS(.acl = acl));
-    zkl_lock_node(lock, held_node, sizeof held_node);
-    return lock;
 }
 
 /* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
