@@ -316,7 +316,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_eve
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
         kit_acquire(lock);
         kit_expire(one);
-        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+        kit_await_state(lock, ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
     kit_acquire(lock);
@@ -333,9 +333,9 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_eve
     zkl_session_dispatch(one);
     CU_ASSERT_EQUAL(box.count, 4);
     kit_suspend(one);
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_JEOPARDY);
+    kit_await_state(lock, ZKL_STATE_JEOPARDY);
     kit_resume(one);
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
+    kit_await_state(lock, ZKL_STATE_HELD);
     zkl_session_dispatch(one); /* there and back again: nothing to tell */
     CU_ASSERT_EQUAL(box.count, 4);
     kit_release(lock);

@@ -232,7 +232,7 @@ TEST_WITH_SESSIONS(test_recursive)
             CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
             kit_acquire(lock);
             kit_expire(one);
-            ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+            kit_await_state(lock, ZKL_STATE_LOST);
             CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_ELOST);
             CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
             ASSERT_SAYS(err, "session");
@@ -398,7 +398,7 @@ TEST_WITH_SESSIONS(test_wrong_acquires)
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK);
         ASSERT_SAYS(err, "is not recursive");
         kit_expire(one);
-        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+        kit_await_state(lock, ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK);
         ASSERT_SAYS(err, "lost it");
         ASSERT_SAYS(err, "release it first");

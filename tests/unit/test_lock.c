@@ -42,7 +42,7 @@ TEST_WITH_SESSIONS(test_release_waits_only_so_long)
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         struct acquire again; /* its old node may still be there */
         acquire_start(&again, lock, 5000);
-        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_WAITING);
+        kit_await_state(lock, ZKL_STATE_WAITING);
         ASSERT_OK(zkl__memory_hold(id, false));
         ASSERT_OK(acquire_join(&again));
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
@@ -121,7 +121,7 @@ TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock *lock = kit_hold(one, QUEUE, RECOVERING);
     kit_expire(one);
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+    kit_await_state(lock, ZKL_STATE_LOST);
     zkl__memory_reap(PLACE); /* the directory stays, and what it knows */
     zkl__memory_reap(PLACE);
     CU_ASSERT_TRUE(unclean(two));

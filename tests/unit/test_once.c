@@ -83,7 +83,7 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     kit_await_queue(two, JOB, 2);
     kit_expire(one);
     ASSERT_OK(acquire_join(&acquire));
-    ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);
+    kit_await_state(first, ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
     slot = look(next, false);
     ASSERT_OK(zkl_testing_refuse(two, ZKL_ELIMIT, 1, NULL));
@@ -144,7 +144,7 @@ static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     (void)cancel, (void)token;
     kit_remove_node(payload);
-    ASSERT_EVENTUALLY(zkl_lock_state(payload) == ZKL_STATE_LOST);
+    kit_await_state(payload, ZKL_STATE_LOST);
     return 0;
 }
 

@@ -58,11 +58,13 @@ static size_t owned_by(size_t number)
     return zkl_partition_owned(workers[number].partition, NULL, 0);
 }
 
+#define await_owned(number, count) ASSERT_EVENTUALLY(owned_by(number) == (count))
+
 /* Worker 0 has so many, all of them. */
 static void hire_alone(size_t count)
 {
     hire(0, count, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == count);
+    await_owned(0, count);
 }
 
 /* Do workers first to last own all, and evenly? */
@@ -86,7 +88,7 @@ TEST(test_alone)
     const char *names[8];
     hire(0, 6, 4, NULL);
     zkl_partition *partition = workers[0].partition;
-    ASSERT_EVENTUALLY(owned_by(0) == 4); /* two wait for somebody else */
+    await_owned(0, 4); /* two wait for somebody else */
     start(partition);
     CU_ASSERT_EQUAL(zkl_partition_owned(partition, names, 3), 4);
     for (int i = 0; i < 3; i++) {
@@ -101,7 +103,7 @@ TEST(test_alone)
     kit_await_queue(workers[0].session, PATH "/members", 0);
     ASSERT_OK(zkl_partition_stop(partition, NULL));
     start(partition);
-    ASSERT_EVENTUALLY(owned_by(0) == 4);
+    await_owned(0, 4);
     fire(0);
 }
 
@@ -133,11 +135,11 @@ TEST(test_the_end_of_the_lease)
     int64_t id = zkl_session_id(workers[0].session);
     ASSERT_OK(zkl__memory_suspend(id));
     CU_ASSERT_EQUAL(owned_by(0), 5);
-    ASSERT_EVENTUALLY(owned_by(0) == 0);
+    await_owned(0, 0);
     ASSERT_EVENTUALLY(workers[0].lost == 5);
     CU_ASSERT_EQUAL(owned_by(1), 5);
     ASSERT_OK(zkl__memory_expire(id));
-    ASSERT_EVENTUALLY(owned_by(1) == 10);
+    await_owned(1, 10);
     ASSERT_OK(zkl__memory_resume(id));
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
     fire(0);
@@ -157,7 +159,7 @@ TEST(test_strays_are_no_members)
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
     CU_ASSERT_EQUAL(workers[0].revoked, 5);
     fire(1);
-    ASSERT_EVENTUALLY(owned_by(0) == 10);
+    await_owned(0, 10);
     fire(0);
 }
 
@@ -323,7 +325,7 @@ TEST(test_stop_without_waiting)
     stop_async(partition, &box);
     expect_stop(&box, 1, ZKL_OK, false);
     CU_ASSERT_EQUAL(workers[0].lost, 0);
-    ASSERT_EVENTUALLY(owned_by(1) == 8);
+    await_owned(1, 8);
     stop_async(partition, &box); /* it has stopped */
     expect_stop(&box, 2, ZKL_OK, false);
     start(partition);
@@ -477,7 +479,7 @@ static void refuse_at(const char *path, int places)
     CU_ASSERT_EQUAL(heard.refused, places);
     CU_ASSERT_EQUAL(workers[0].assigned, 0);
     kit_must_write(ZKL__OP_DELETE, path, NULL, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 3);
+    await_owned(0, 3);
     ASSERT_EVENTUALLY(heard.taken == places);
     CU_ASSERT_EQUAL(heard.refused, places);
     CU_ASSERT_EQUAL(heard.strange, 0);

@@ -223,7 +223,7 @@ TEST_WITH_SESSIONS(test_holder)
     expect_removal(QUEUE, held_node, token, ZKL_OK);
     ASSERT_OK(acquire_join(&waiting));
     CU_ASSERT(zkl_lock_token(b) > token);
-    ASSERT_EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST); /* with the next heartbeat */
+    kit_await_state(a, ZKL_STATE_LOST); /* with the next heartbeat */
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_queue_remove(two, QUEUE, held_node, token, 5000, &err), ZKL_ENOTHELD);
     ASSERT_SAYS(err, "no such contender");

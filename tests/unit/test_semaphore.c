@@ -50,6 +50,9 @@ static size_t pool_queued(void)
     return kit_queue(one, POOL "/locks");
 }
 
+#define await_leases(count) ASSERT_EVENTUALLY(pool_leases() == (count))
+#define await_queued(count) ASSERT_EVENTUALLY(pool_queued() == (count))
+
 static bool limit_is(const char *text, int32_t version)
 {
     struct client reader;
@@ -66,7 +69,7 @@ static zkl_lock *held(int limit)
 {
     zkl_lock *holder = pool_contender(two, limit);
     acquire_permits(holder, limit);
-    ASSERT_EVENTUALLY(pool_queued() == 0);
+    await_queued(0);
     return holder;
 }
 
@@ -82,7 +85,7 @@ TEST_WITH_SESSIONS(test_some_of_several)
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, tokens, 3), 2);
     CU_ASSERT_EQUAL(tokens[0], grant.token);
     CU_ASSERT(tokens[1] > tokens[0]);
-    ASSERT_EVENTUALLY(pool_queued() == 0); /* who holds does not queue */
+    await_queued(0); /* who holds does not queue */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 50, NULL, NULL), ZKL_ETIMEOUT);
     ASSERT_OK_FATAL(zkl_semaphore_acquire(b, 1, 5000, &grant, NULL));
     CU_ASSERT(grant.token > tokens[1]);
@@ -95,7 +98,7 @@ TEST_WITH_SESSIONS(test_some_of_several)
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(pool_leases(), 1);
     kit_expire(two);
-    ASSERT_EVENTUALLY(zkl_lock_state(b) == ZKL_STATE_LOST);
+    kit_await_state(b, ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(b, NULL, 0), 0);
     CU_ASSERT_EQUAL(zkl_semaphore_release(b, 1, NULL), ZKL_ELOST);
 }
@@ -105,7 +108,7 @@ TEST_WITH_SESSIONS(test_strays_take_no_permits)
 {
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
     acquire_permits(a, 1);
-    ASSERT_EVENTUALLY(pool_queued() == 0); /* else b has somebody before it */
+    await_queued(0); /* else b has somebody before it */
     kit_must_write(ZKL__OP_CREATE, LEASES, "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL);
     kit_must_write(ZKL__OP_CREATE, LEASES, "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL);
     try_permits(b, 1, ZKL_OK);
@@ -140,13 +143,13 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
     acquire_permits(holder, 1);
-    ASSERT_EVENTUALLY(pool_queued() == 0);
+    await_queued(0);
     await_permits(big, 4, &box);
-    ASSERT_EVENTUALLY(pool_queued() == 1);
+    await_queued(1);
     EACH_ROW (i, small) {
         small[i] = pool_contender(i % 2 ? one : two, 4);
         await_permits(small[i], 1, &box);
-        ASSERT_EVENTUALLY(pool_queued() == i + 2);
+        await_queued(i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     release_permits(holder, 0);
@@ -158,8 +161,8 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     CU_ASSERT(mailbox_wait(&box, 3));
     int64_t first = zkl_lock_token(small[0]), second = zkl_lock_token(small[1]);
     CU_ASSERT(0 < first &&
-              first < second);             /* in their order; their letters come on a thread for each session, in any */
-    ASSERT_EVENTUALLY(pool_leases() == 5); /* two, one, one, and the next head's */
+              first < second); /* in their order; their letters come on a thread for each session, in any */
+    await_leases(5);           /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     kit_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
@@ -176,9 +179,9 @@ static void end_while_waiting_and_held(struct zkl__event end, int code)
     kit_set_up(NULL);
     zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
     acquire_permits(held, 1);
-    ASSERT_EVENTUALLY(pool_queued() == 0);
+    await_queued(0);
     await_permits(head, 1, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 2);
+    await_leases(2);
     ASSERT_OK_FATAL(zkl__session_enter(two, NULL));
     zkl__session_event(two, end);
     zkl__session_leave(two);
@@ -205,7 +208,7 @@ TEST_WITH_SESSIONS(test_the_limit_is_agreed_on)
     acquire_permits(a, 3);
     CU_ASSERT(limit_is("3", -1));
     expect_conflict(b, 1, "limit is 5, the path is in use with 3"); /* though permits are out: at once */
-    ASSERT_EVENTUALLY(pool_queued() == 0);
+    await_queued(0);
     release_permits(a, 0);
     expect_conflict(b, 1, "limit is 5");
     kit_must_write(ZKL__OP_SET, POOL, NULL, "5"); /* an operator changes it */
@@ -311,7 +314,7 @@ TEST_WITH_SESSIONS(test_growth_for_several)
     held(2);
     zkl_lock *waiter = pool_contender(two, 0);
     await_permits(waiter, 2, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 4);
+    await_leases(4);
     set_limit(one, 4);
     ASSERT_OK(mailbox_code(&box, 1));
 }
@@ -322,7 +325,7 @@ TEST_WITH_SESSIONS(test_shrink_meanwhile)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *holder = held(4), *waiter = pool_contender(one, 0);
     await_permits(waiter, 1, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 5);
+    await_leases(5);
     for (int i = 0; i < 3; i++) { /* its looks are answered by now: it waits */
         CU_ASSERT_EQUAL(pool_leases(), 5);
     }
@@ -346,13 +349,13 @@ TEST_WITH_SESSIONS(test_who_does_not_fit_is_refused)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *holder = held(3), *insists = pool_contender(one, 3), *wants = pool_contender(one, 0);
     await_permits(insists, 1, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 4);
+    await_leases(4);
     set_limit(one, 2);
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONFLICT);
     ASSERT_SAYS(box.letters[0], "limit is 3, the path is in use with 2");
     expect_conflict(wants, 3, "3 permits are wanted, the limit of the path is 2");
     await_permits(wants, 2, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 5);
+    await_leases(5);
     set_limit(one, 1);
     CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_ECONFLICT);
     ASSERT_EVENTUALLY(pool_leases() == 3 && pool_queued() == 0); /* and nothing of theirs is left */

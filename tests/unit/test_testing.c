@@ -13,7 +13,7 @@ TEST_WITH_SESSIONS_OF(kit_short, test_cut_and_heal)
     ASSERT_OK(zkl_testing_cut(one, NULL));
     CU_ASSERT_EQUAL(zkl_testing_cut(one, &err), ZKL_EINVAL);
     ASSERT_SAYS(err, "not connected");
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+    kit_await_state(lock, ZKL_STATE_LOST);
     CU_ASSERT(now_ms() - from < 20000);
     ASSERT_OK(zkl_testing_heal(one, NULL));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
