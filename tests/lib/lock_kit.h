@@ -90,6 +90,8 @@ void kit_close(zkl_session *session); /* the server must confirm */
 #define kit_suspend(session) ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)))
 #define kit_resume(session) ASSERT_OK(zkl__memory_resume(zkl_session_id(session)))
 #define kit_expire(session) ASSERT_OK(zkl__memory_expire(zkl_session_id(session)))
+/* Its connection goes behind so many requests: whole, half, lost, as zkl__memory_break takes them. */
+#define kit_break(session, ...) ASSERT_OK(zkl__memory_break(zkl_session_id(session), __VA_ARGS__))
 /* Its responses wait, until they do no more. */
 #define kit_delay(session, on) ASSERT_OK(zkl_testing_delay(session, on, NULL))
 /* The two sessions that most tests want, opened and closed together. */
@@ -123,6 +125,8 @@ int kit_slots_taken(const zkl_stop *stop);
 /* Listens at a free port of the loopback, which is written to servers. Returns the descriptor. */
 int kit_listen(char *servers, size_t size);
 
+/* A macro, for the line of a failure. */
+#define kit_start_thread(thread, run, arg) CU_ASSERT_EQUAL_FATAL(pthread_create(thread, NULL, run, arg), 0)
 /* An acquire on a thread of its own. */
 struct acquire {
     pthread_t thread;
@@ -158,12 +162,16 @@ void mailbox_clear(struct mailbox *box);
 size_t mailbox_count(struct mailbox *box);
 int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
 bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false if that is never so */
+#define kit_await_letters(box, count) CU_ASSERT_TRUE(mailbox_wait(box, count))
 int mailbox_code(struct mailbox *box,
                  size_t nth); /* of the letter of that number (from 1), for which it waits as long; or -1000 */
 /* payload: a mailbox */
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
 void on_revoke(zkl_lock *lock, void *payload);
+/* Options of a lock whose states, or the requests to give it up, go to a mailbox. */
+#define STATES_TO(box) LOCK_OPTIONS(.state_fn = on_lock_state, .payload = box)
+#define REVOKE_TO(box) LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = box)
 void ignore_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload);
 void ignore_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload);
 /* A section. 1: the end of an election's run; and nothing is recorded. */

@@ -77,7 +77,7 @@ TEST(test_no_spinning)
 TEST_WITH_SESSIONS_OF(kit_short, test_the_lease_ends_in_the_loop)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_hold(one, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_lock *lock = kit_hold(one, PATH, STATES_TO(&box));
     kit_suspend(one);
     CU_ASSERT(DISPATCHED(one, mailbox_last(&box) == ZKL_STATE_LOST));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
@@ -140,7 +140,7 @@ TEST(test_a_callback_ends_things)
     zkl_lock *lock = kit_lock(one, PATH, NULL);
     kit_acquire_async(lock, end_all, &box);
     kit_acquire_async(other, on_acquired, &none);
-    CU_ASSERT(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
     kit_free(held);
     kit_free(other);

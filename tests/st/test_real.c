@@ -98,13 +98,13 @@ TEST(test_loss_by_expiry)
     struct proxy *proxy = proxy_here();
     struct mailbox box = MAILBOX_INIT, granted = MAILBOX_INIT;
     zkl_session *cut = open_for(proxy_address(proxy), ZKL_CALLBACKS_THREAD, SHORT), *other = open_here();
-    zkl_lock *lock = held_by_cut = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_lock *lock = held_by_cut = kit_hold(cut, PATH, STATES_TO(&box));
     zkl_lock *next = kit_lock(other, PATH, NULL);
     kit_acquire_async(next, on_acquired_behind, &granted);
     int64_t before = zkl_session_id(cut);
     proxy_down(proxy);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
-    CU_ASSERT(mailbox_wait(&granted, 1));
+    kit_await_letters(&granted, 1);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     proxy_refuse(proxy, false);
     ASSERT_EVENTUALLY(zkl_session_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before);

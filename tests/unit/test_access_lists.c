@@ -46,7 +46,7 @@ TEST(test_observer)
         kit_acquire(first);
         uint64_t before = access_sent(all.sessions[1]);
         ASSERT_OK(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL));
-        CU_ASSERT(mailbox_wait(&box, 1));
+        kit_await_letters(&box, 1);
         zkl_lock_node(first, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[0].text, node);
         bool told = every_rule[r] != ZKL__RULES_EXISTS_NEEDS_READ;
@@ -55,10 +55,10 @@ TEST(test_observer)
         CU_ASSERT(access_sent(all.sessions[1]) - before < FEW);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1);
         kit_release(first);
-        CU_ASSERT(mailbox_wait(&box, 2));
+        kit_await_letters(&box, 2);
         CU_ASSERT_FALSE(box.letters[1].granted);
         kit_acquire(second);
-        CU_ASSERT(mailbox_wait(&box, 3));
+        kit_await_letters(&box, 3);
         zkl_lock_node(second, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[2].text, node);
         kit_free(first);

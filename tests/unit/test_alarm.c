@@ -38,14 +38,14 @@ TEST(test_alarms_ring_in_their_order)
     set_locked(&c, 20);
     set_locked(&c, INT64_MAX); /* taken back */
     pthread_mutex_unlock(&mutex);
-    CU_ASSERT(mailbox_wait(&late, 1));
+    kit_await_letters(&late, 1);
     CU_ASSERT_EQUAL(mailbox_count(&early), 1);
     CU_ASSERT_EQUAL(mailbox_count(&never), 0);
     CU_ASSERT(late.letters[0].code - (int)from >= 59);
     CU_ASSERT(early.letters[0].code - (int)from >= 29);
     CU_ASSERT(early.letters[0].code <= late.letters[0].code); /* the same when the thread is late for both */
     set(&b, -5);                                              /* in the past: now */
-    CU_ASSERT(mailbox_wait(&early, 2));
+    kit_await_letters(&early, 2);
     zkl__alarms_stop(&alarms);
     set(&b, 0); /* nobody is there any more */
     CU_ASSERT_EQUAL(mailbox_count(&early), 2);

@@ -32,7 +32,7 @@ TEST_WITH_SESSIONS(test_a_lift_takes_one_barrier)
 {
     struct mailbox box = MAILBOX_INIT;
     put_up(two);
-    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 1, 1, 0)); /* a look, the delete */
+    kit_break(one, 1, 1, 0); /* a look, the delete */
     ASSERT_OK(zkl_barrier_lift_async(one, PATH, 10000, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
     put_up(two);
@@ -230,7 +230,7 @@ TEST_OF_MEMBERS(test_in_again_before_all_are_out)
     ASSERT_OK(zkl_double_barrier_leave_async(leaver, 100, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(inside() == MEMBERS - 1);
     ASSERT_OK(zkl_double_barrier_enter_async(leaver, 10000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    kit_await_letters(&box, 2);
     CU_ASSERT_EQUAL(box.letters[0].code + box.letters[1].code, ZKL_OK + ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(inside(), MEMBERS);
 }
@@ -412,7 +412,7 @@ TEST(test_a_late_leave_spares_the_next_time)
         kit_set_up(NULL);
         zkl_double_barrier *last = make_barrier(one, 1), *next = make_barrier(two, 1);
         ASSERT_OK(zkl_double_barrier_enter(last, 10000, NULL));
-        ASSERT_OK(zkl__memory_break(zkl_session_id(one), whole, 1, 0));
+        kit_break(one, whole, 1, 0);
         ASSERT_OK(zkl_double_barrier_leave_async(last, 10000, on_ended, &box, NULL));
         ASSERT_EVENTUALLY(mailbox_count(&box) > 0 || zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
         bool taken_down = !sign_stands() && mailbox_count(&box) == 0;
@@ -420,7 +420,7 @@ TEST(test_a_late_leave_spares_the_next_time)
         CU_ASSERT(sign_stands());
         (void)zkl__memory_resume(zkl_session_id(one));
         if (taken_down) { /* it asks again */
-            CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+            kit_await_letters(&box, 1);
             CU_ASSERT(sign_stands());
             unanswered++;
         }

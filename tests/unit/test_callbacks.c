@@ -104,7 +104,7 @@ TEST_WITH_SESSIONS(test_a_callback_that_blocks)
     CU_ASSERT(kit_renewed(lock, 2500)); /* by three heartbeats */
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
-    CU_ASSERT(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
 }
 
 /* --- a callback inside another ------------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ TEST(test_free_waits_for_a_callback_around_another)
         zkl_data *data = NULL;
         kit_set_up(NULL);
         begin_nested(&gate, kind, wait_at_gate, &data);
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
+        kit_start_thread(&thread, free_victim, &gate);
         kit_await_queue(two, QUEUE, 0); /* the free has begun: it released */
         mailbox_put(&gate.leave, (struct letter){0});
         pthread_join(thread, &waited);
@@ -312,7 +312,7 @@ TEST(test_a_session_is_written_before_its_done)
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_every_loss_is)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_lock(one, QUEUE, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_lock *lock = kit_lock(one, QUEUE, STATES_TO(&box));
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
         kit_acquire(lock);
         kit_expire(one);
@@ -364,7 +364,7 @@ static void busy_elsewhere(void *(*there)(void *gate))
     gate.victim = kit_lock(one, QUEUE "/a", NULL);
     kit_acquire_async(gate.victim, wait_in_completion, &gate);
     CU_ASSERT(kit_readable(one, 10000));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, there, &gate), 0);
+    kit_start_thread(&other, there, &gate);
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
     kit_acquire_async(lock, on_acquired, &box);
     CU_ASSERT(kit_readable(one, 10000));
@@ -429,7 +429,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 {
     int rc = __real_pthread_join(thread, result);
     if (atomic_exchange(&end.is_between, false)) {
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&end.poster, NULL, post_and_finish, NULL), 0);
+        kit_start_thread(&end.poster, post_and_finish, NULL);
         ASSERT_EVENTUALLY_FATAL(somebody_waits());
     }
     return rc;

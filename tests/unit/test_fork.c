@@ -215,7 +215,7 @@ TEST(test_a_session_of_the_child)
     atomic_bool ends = false;
     zkl_session *session;
     one = kit_open(NULL);
-    pthread_create(&thread, NULL, use_the_registry, &ends);
+    kit_start_thread(&thread, use_the_registry, &ends);
     for (int i = 0; i < 3; i++) {
         ASSERT_IN_CHILD(zkl_session_open(&session, PLACE, NULL, NULL) == ZKL_OK &&
                         zkl_session_close(session, 10000) == ZKL_OK);
@@ -256,7 +256,7 @@ TEST(test_no_server_for_a_child)
 {
     static struct mailbox ends = MAILBOX_INIT;
     pthread_t thread;
-    pthread_create(&thread, NULL, open_one, &ends);
+    kit_start_thread(&thread, open_one, &ends);
     poll(NULL, 0, 20);
     ASSERT_IN_CHILD(open_without_end() == ZKL_ECONNECT && (looks > 0 || zkl__threadless));
     pthread_join(thread, NULL);
@@ -343,7 +343,7 @@ TEST(test_fork_while_a_token_is_raised)
     eventfd_write(full, UINT64_MAX - 1);
     stop.sessions[ZKL_STOP_SESSIONS_MAX - 2].descriptor = before + 1;
     stop.sessions[ZKL_STOP_SESSIONS_MAX - 1].descriptor = full + 1;
-    pthread_create(&raiser, NULL, raise_stop, NULL);
+    kit_start_thread(&raiser, raise_stop, NULL);
     eventfd_read(before, &count);
     ASSERT_IN_CHILD(zkl_session_open(&one, PLACE, SESSION_OPTIONS(.stop = &stop), NULL) == ZKL_ECANCELED);
     eventfd_read(full, &count);

@@ -59,7 +59,7 @@ TEST_WITH_SESSIONS(test_reads_and_commits)
     ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(result.version, 1);
     ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, true, 20000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    kit_await_letters(&box, 2);
     CU_ASSERT_STRING_EQUAL_FATAL(data->data, "90");
     CU_ASSERT_EQUAL(data->size, 2);
     CU_ASSERT_EQUAL(data->version, 1);
@@ -94,7 +94,7 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_before_the_response)
     kit_delay(one, false);
     CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
-    CU_ASSERT_TRUE(mailbox_wait(&ended, 1));
+    kit_await_letters(&ended, 1);
 }
 
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
@@ -248,11 +248,11 @@ TEST_WITH_SESSIONS(test_revocation)
     struct mailbox box = MAILBOX_INIT;
     EACH_ROW (i, handle_recipes) {
         if (i != ZKL_RECIPE_SEMAPHORE) {
-            zkl_lock *lock = make(i, one, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+            zkl_lock *lock = make(i, one, REVOKE_TO(&box));
             mailbox_clear(&box);
             kit_acquire(lock);
             ASSERT_OK(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL));
-            CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+            kit_await_letters(&box, 1);
             kit_release(lock);
             CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
         }
@@ -264,11 +264,11 @@ TEST_WITH_SESSIONS(test_a_revocable_leader_publishes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_queue *queue = NULL;
-    zkl_lock *lock = make(ZKL_RECIPE_ELECTION, one, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+    zkl_lock *lock = make(ZKL_RECIPE_ELECTION, one, REVOKE_TO(&box));
     kit_acquire(lock);
     ASSERT_OK(zkl_election_publish(lock, "here", 10000, NULL));
     ASSERT_OK(zkl_queue_revoke(two, zkl_lock_path(lock), NULL, 10000, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     ASSERT_OK(zkl_election_publish(lock, "there", 10000, NULL));
     ASSERT_OK(zkl_queue_list(&queue, two, zkl_lock_path(lock), 10000, NULL));
     CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
@@ -278,7 +278,7 @@ TEST_WITH_SESSIONS(test_a_revocable_leader_publishes)
     ASSERT_OK(zkl_queue_revoke(two, zkl_lock_path(lock), NULL, 10000, NULL));
     CU_ASSERT_EQUAL(zkl_election_publish(lock, "over it", 10, NULL), ZKL_ETIMEOUT);
     kit_delay(one, false);
-    CU_ASSERT(mailbox_wait(&box, 2));
+    kit_await_letters(&box, 2);
     zkl_queue_free(queue);
 }
 

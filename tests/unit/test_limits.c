@@ -67,7 +67,7 @@ static int life(zkl_callbacks callbacks)
         CU_ASSERT_PTR_NULL(session);
         return code;
     }
-    code = zkl_lock_new(&lock, session, "/limits", LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box), NULL);
+    code = zkl_lock_new(&lock, session, "/limits", STATES_TO(&box), NULL);
     code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
     kit_await_queue(session, "/limits", 0);
     zkl_lock_free(lock);

@@ -79,7 +79,7 @@ TEST_WITH_SESSIONS_OF(kit_ends_soon, test_lease_runs_out)
 {
     struct mailbox states = MAILBOX_INIT;
     zkl_error err;
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &states));
+    zkl_lock *lock = kit_hold(one, QUEUE, STATES_TO(&states));
     CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
     kit_suspend(one);
     CU_ASSERT_EQUAL(mailbox_code(&states, 2), ZKL_STATE_JEOPARDY);
@@ -135,9 +135,9 @@ TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
 TEST_WITH_SESSIONS(test_holder_is_asked)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+    zkl_lock *lock = kit_hold(one, QUEUE, REVOKE_TO(&box));
     ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* it decided to stay */
     char path[256], node[128];
     zkl_lock_node(lock, node, sizeof node);
@@ -147,7 +147,7 @@ TEST_WITH_SESSIONS(test_holder_is_asked)
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     kit_must_write(ZKL__OP_SET, path, NULL, "__REVOKE__"); /* as Curator's Revoker does */
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    kit_await_letters(&box, 2);
     kit_release(lock);
 }
 
@@ -158,14 +158,14 @@ TEST_WITH_SESSIONS(test_waiter_is_asked)
     struct acquire waiter;
     char node[128] = "";
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    zkl_lock *next = kit_lock(two, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+    zkl_lock *next = kit_lock(two, QUEUE, REVOKE_TO(&box));
     acquire_start(&waiter, next, 10000);
     ASSERT_EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0);
     ASSERT_OK(zkl_queue_revoke(one, QUEUE, node, 5000, NULL));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     kit_release(lock);
     ASSERT_OK(acquire_join(&waiter));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
 }
 
 /* A znode without a session is first by its name, and holds nothing. */
@@ -173,10 +173,10 @@ TEST_WITH_SESSIONS(test_no_stray_is_asked)
 {
     static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007"; /* of nobody */
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+    zkl_lock *lock = kit_hold(one, QUEUE, REVOKE_TO(&box));
     kit_must_write(ZKL__OP_CREATE, QUEUE, "_c_00000000-lock-0000000000", NULL);
     ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, node, 5000, NULL), ZKL_ENOTHELD);
@@ -221,7 +221,7 @@ TEST(test_commit_of_unknown_fate)
         zkl_error err;
         kit_set_up(NULL);
         zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-        ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
+        kit_break(one, 0, half, 1 - half);
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         ASSERT_SAYS(err, "may be done, or not");
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);

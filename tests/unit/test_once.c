@@ -181,8 +181,8 @@ static int succeed_and_go_away(const zkl_cancel *cancel, int64_t token, void *pa
 {
     struct away *away = payload;
     (void)cancel, (void)token;
-    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 0, 1));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&away->thread, NULL, come_back, away->lock), 0);
+    kit_break(one, 0, 0, 1);
+    kit_start_thread(&away->thread, come_back, away->lock);
     return 0;
 }
 

@@ -79,6 +79,9 @@ static int how_many(int member, bool ends)
     return count;
 }
 
+#define await_runs(member, count) ASSERT_EVENTUALLY(how_many(member, false) == (count))
+#define await_ends(member, count) ASSERT_EVENTUALLY(how_many(member, true) == (count))
+
 static int told(int member, zkl_state state)
 {
     int count = 0;
@@ -128,7 +131,7 @@ static void begin(int64_t timeout_ms, int64_t margin_ms)
     memset(works, 0, sizeof works);
     memset(seen, 0, sizeof seen);
     join_with(0, timeout_ms ? &options : NULL, margin_ms);
-    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    await_runs(0, PIECES);
 }
 
 /* As kit_short's, long enough for a machine that stands still, short enough to see its lease end. */
@@ -167,7 +170,7 @@ TEST(test_passed_on_by_the_answer)
 {
     begin(0, 0);
     join_with(1, NULL, 0);
-    ASSERT_EVENTUALLY(how_many(0, true) == PIECES / 2);
+    await_ends(0, PIECES / 2);
     EACH_ROW (i, names) {
         if (look_at(0, i).ends) {
             check_still_ours(i);
@@ -176,10 +179,10 @@ TEST(test_passed_on_by_the_answer)
     CU_ASSERT_EQUAL(zkl_partition_owned(members[0], NULL, 0), PIECES / 2);
     CU_ASSERT_EQUAL(how_many(1, false), 0);
     CU_ASSERT_EQUAL(answer(0, 1), 1);
-    ASSERT_EVENTUALLY(how_many(1, false) == 1); /* the others delay it not */
+    await_runs(1, 1); /* the others delay it not */
     CU_ASSERT_EQUAL(how_many(0, true), PIECES / 2 - 1);
     answer_all(PIECES / 2 - 1);
-    ASSERT_EVENTUALLY(how_many(1, false) == PIECES / 2);
+    await_runs(1, PIECES / 2);
     EACH_ROW (i, names) {
         CU_ASSERT_EQUAL(zkl_partition_done(members[0], names[i], NULL), ZKL_ENOTHELD); /* owed no more, or never */
     }
@@ -195,7 +198,7 @@ TEST(test_margin)
 {
     begin(ENDS_SOON, 3500);
     kit_suspend(sessions[0]);
-    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
+    await_ends(0, PIECES);
     EACH_ROW (i, names) {
         CU_ASSERT_FALSE(look_at(0, i).lost);
     }
@@ -205,9 +208,9 @@ TEST(test_margin)
         CU_ASSERT_EQUAL(zkl_partition_remaining_ms(members[0], names[i]), 0);
     }
     kit_resume(sessions[0]);
-    ASSERT_EVENTUALLY(how_many(0, false) == 3);
+    await_runs(0, 3);
     answer_all(PIECES - 3);
-    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    await_runs(0, PIECES);
     leave(0);
 }
 
@@ -221,12 +224,12 @@ TEST(test_jeopardy_and_back)
     ASSERT_EVENTUALLY(told(0, ZKL_STATE_HELD) == PIECES);
     CU_ASSERT_EQUAL(seen[0].revoked, 0);
     kit_suspend(sessions[0]);
-    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
+    await_ends(0, PIECES);
     CU_ASSERT(look_at(0, 0).lost);
     CU_ASSERT_EQUAL(told(0, ZKL_STATE_LOST), 0); /* revoked has said so */
     kit_resume(sessions[0]);
     answer_all(PIECES);
-    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    await_runs(0, PIECES);
     leave(0);
 }
 
@@ -236,7 +239,7 @@ TEST(test_no_stall)
 {
     struct mailbox box = MAILBOX_INIT;
     begin(ENDS_SOON / 2, 0);
-    zkl_lock *lock = kit_hold(sessions[0], "/beside", LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_lock *lock = kit_hold(sessions[0], "/beside", STATES_TO(&box));
     ASSERT_OK(zkl_partition_stop(members[0], NULL));
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
     kit_suspend(sessions[0]);
@@ -262,7 +265,7 @@ TEST(test_ends_of_a_partition)
     struct mailbox box = MAILBOX_INIT;
     begin(0, 0);
     ASSERT_OK(zkl_partition_stop_async(members[0], on_stopped, &box, NULL));
-    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
+    await_ends(0, PIECES);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH "/pieces/a"), 1);
     CU_ASSERT_EQUAL(answer(0, PIECES - 1), PIECES - 1);
     kit_await_queue(sessions[0], PATH "/pieces/a", 0);
@@ -271,7 +274,7 @@ TEST(test_ends_of_a_partition)
     ASSERT_OK_FATAL(mailbox_code(&box, 1));
     CU_ASSERT_FALSE(box.letters[0].granted);
     ASSERT_OK(zkl_partition_start(members[0], NULL));
-    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    await_runs(0, PIECES);
     ASSERT_OK(zkl_partition_stop(members[0], NULL)); /* returns, and eight are owed */
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
     ASSERT_OK(zkl_partition_stop_async(members[0], on_stopped, &box, NULL));

@@ -531,7 +531,7 @@ static int64_t excess(const struct row *row, bool held, int world)
     ASSERT_OK(world == SUSPENDED ? zkl__memory_suspend(id)
               : world == HUNG    ? zkl__memory_hold(id, true)
                                  : zkl__memory_break(id, (size_t)(world - LOST), 1, 0));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&control, NULL, wait_plainly, &plain_ms), 0);
+    kit_start_thread(&control, wait_plainly, &plain_ms);
     int64_t began = now_ms();
     (void)row->call(&t, 0, NULL);
     int64_t took_ms = now_ms() - began;

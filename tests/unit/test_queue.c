@@ -104,7 +104,7 @@ TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
     zkl_queue_free(queue);
     zkl_error err;
     for (int read = 1; read >= 0; read--) {
-        ASSERT_OK(zkl__memory_break(zkl_session_id(one), read ? 2 : 1, 0, 1));
+        kit_break(one, read ? 2 : 1, 0, 1);
         CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/shy", 50, &err), ZKL_ETIMEOUT);
         ASSERT_SAYS(err, read ? "before all of its children were read" : "no response from the servers");
         kit_resume(one);
@@ -137,7 +137,7 @@ static char held_node[128]; /* the name of the holder's znode */
 /* Held by the second session, which gives way. */
 static zkl_lock *hold(struct mailbox *requests)
 {
-    zkl_lock *lock = kit_hold(two, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = requests));
+    zkl_lock *lock = kit_hold(two, QUEUE, REVOKE_TO(requests));
     zkl_lock_node(lock, held_node, sizeof held_node);
     return lock;
 }
@@ -165,7 +165,7 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     CU_ASSERT_FALSE(queue->entries[1].holds);
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL));
     ASSERT_OK(mailbox_code(&box, 2));
-    CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+    kit_await_letters(&requests, 1);
     ASSERT_OK(zkl_testing_refuse(two, ZKL_EAUTH, 1, NULL));
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH);
     CU_ASSERT_EQUAL(err.zk_code, -102); /* ZNOAUTH */
@@ -174,7 +174,7 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     ASSERT_OK(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_ended, &box, NULL));
     memset(node, 'x', sizeof node - 1);
     kit_delay(one, false);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
+    kit_await_letters(&box, 4); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH); /* it does not listen */
     ASSERT_SAYS(err, "no revoke_fn");
@@ -190,11 +190,11 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     hold(&requests);
-    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 1, 0));
+    kit_break(one, 0, 1, 0);
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
     kit_resume(one);
-    CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+    kit_await_letters(&requests, 1);
 }
 
 /* --- removal: session two removes -------------------------------------------------------------------- */

@@ -61,11 +61,11 @@ TEST_WITH_SESSIONS(test_nobody_barges)
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(reader, NULL);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     CU_ASSERT_TRUE(writes(writer));
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_lock_release(writer, NULL);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
+    kit_await_letters(&box, 4); /* all three at once */
     EACH_ROW (i, later) {
         CU_ASSERT_TRUE(reads(later[i]));
     }
@@ -134,13 +134,13 @@ TEST_WITH_SESSIONS(test_downgrade)
     CU_ASSERT_EQUAL(strncmp(after, before, 39), 0);
     CU_ASSERT_EQUAL(strncmp(after + 39, "-__READ__", 9), 0);
     CU_ASSERT_STRING_EQUAL(after + 48, before + 48); /* the number */
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     CU_ASSERT_TRUE(reads(reader));
     downgrade(lock, ZKL_OK); /* a reader already */
     kit_release(reader);
     CU_ASSERT_EQUAL(zkl_lock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
     kit_release(lock);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    kit_await_letters(&box, 2);
     CU_ASSERT_TRUE(writes(writer));
     downgrade(lock, ZKL_ENOTHELD);
 }
@@ -153,7 +153,7 @@ TEST(test_downgrade_when_the_connection_goes)
         kit_set_up(NULL);
         zkl_lock *lock = hold(make_writer(one, LOCK_OPTIONS(.release_timeout_ms = 100))),
                  *reader = make_reader(two, NULL);
-        ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
+        kit_break(one, 0, half, 1 - half);
         CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT); /* no answer comes */
         ASSERT_SAYS(err, "goes on");
         kit_resume(one);

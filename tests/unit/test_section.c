@@ -201,9 +201,9 @@ TEST_WITH_SESSIONS(test_cancel_ends_a_run)
 {
     struct runner leads = {.term = {.waits = true, .election = candidate(one)}};
     struct runner waits = {.term = {.waits = true, .election = candidate(two)}};
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
+    kit_start_thread(&leads.thread, run, &leads);
     ASSERT_EVENTUALLY(leads.term.terms == 1);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
+    kit_start_thread(&waits.thread, run, &waits);
     kit_await_queue(one, QUEUE, 2);
     CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
     ASSERT_OK(zkl_lock_cancel(waits.term.election));
@@ -242,7 +242,7 @@ static void start(struct work *work, zkl_lock *lock, zkl_section_fn section)
 {
     work->lock = lock;
     work->section = section;
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&work->thread, NULL, run_work, work), 0);
+    kit_start_thread(&work->thread, run_work, work);
     ASSERT_EVENTUALLY(atomic_load(&work->runs));
 }
 

@@ -153,19 +153,19 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     release_permits(holder, 0);
-    CU_ASSERT(mailbox_wait(&box, 1));
+    kit_await_letters(&box, 1);
     CU_ASSERT_PTR_EQUAL(box.letters[0].from, big);
     ASSERT_OK(box.letters[0].code);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(big, NULL, 0), 4);
     release_permits(big, 2);
-    CU_ASSERT(mailbox_wait(&box, 3));
+    kit_await_letters(&box, 3);
     int64_t first = zkl_lock_token(small[0]), second = zkl_lock_token(small[1]);
     CU_ASSERT(0 < first &&
               first < second); /* in their order; their letters come on a thread for each session, in any */
     await_leases(5);           /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     kit_free(big);
-    CU_ASSERT(mailbox_wait(&box, 5));
+    kit_await_letters(&box, 5);
     EACH_ROW (i, small) {
         kit_free(small[i]);
     }
@@ -298,7 +298,7 @@ TEST_WITH_SESSIONS(test_many_of_one_session_are_refused)
         locks[i] = kit_lock(one, POOL, NULL);
         kit_acquire_async(locks[i], on_acquired, &box);
     }
-    CU_ASSERT(mailbox_wait(&box, CROWD));
+    kit_await_letters(&box, CROWD);
     EACH_ROW (i, locks) {
         CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
         kit_free(locks[i]);

@@ -91,7 +91,7 @@ TEST(test_raised_in_a_signal_handler)
     sigaction(SIGUSR1, &action, &before);
     begin();
     zkl_lock *holder = kit_hold(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
-    pthread_create(&sender, NULL, signal_when_waited_for, &self);
+    kit_start_thread(&sender, signal_when_waited_for, &self);
     CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
     pthread_join(sender, NULL);
     kit_await_queue(two, "/locks/stop", 1);
@@ -118,7 +118,7 @@ TEST(test_an_open_ends)
     void *accepted;
     int listener = kit_listen(servers, sizeof servers);
     memset(&stop, 0, sizeof stop);
-    pthread_create(&raiser, NULL, raise_when_connected, &listener);
+    kit_start_thread(&raiser, raise_when_connected, &listener);
     CU_ASSERT_EQUAL(
         zkl_session_open(&one, servers, SESSION_OPTIONS(.stop = &stop, .connect_timeout_ms = 3600000), NULL),
         ZKL_ECANCELED);
@@ -181,7 +181,7 @@ TEST_WITH_SESSIONS(test_no_raise_is_missed)
         zkl_stop own = ZKL_STOP_INIT;
         pthread_t raiser;
         ASSERT_OK(zkl_lock_set_stop(waiter, &own, NULL));
-        pthread_create(&raiser, NULL, raise_now, &own);
+        kit_start_thread(&raiser, raise_now, &own);
         CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
         pthread_join(raiser, NULL);
         CU_ASSERT_EQUAL(kit_slots_taken(&own), 0);

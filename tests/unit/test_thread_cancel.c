@@ -34,7 +34,7 @@ static void victim_start(struct victim *victim, int (*act)(struct victim *))
 {
     victim->act = act;
     victim->code = 99;
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&victim->thread, NULL, live, victim), 0);
+    kit_start_thread(&victim->thread, live, victim);
     ASSERT_EVENTUALLY(victim->ready);
 }
 
