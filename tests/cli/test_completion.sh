@@ -48,10 +48,12 @@ while IFS='|' read -r words wanted; do
 done <<'TABLE'
 rel|release
 --session|--session-timeout
+-s localhost:2181 do|doctor
 -s 127.0.0.1:2181 rel|release
 -s zk1:2181,zk2:2181/chroot rel|release
 -s [::1]:2181 rel|release
 -s zk1:rel|
+--servers=localhost rel|release
 --servers=zk1:2181 rel|release
 --servers=zk1:2181 run --sh|--shared
 help wat|watch
@@ -61,10 +63,13 @@ run --wait=5s --slo|--slots
 run -w ''|
 run -w --sl|
 run --report au|as filenames auth
+run --report=au|as filenames auth
 run --wait=|
 run --wait=-|
 run --auth-file au|as filenames auth
 hold --for ''|
+revoke --to|--token
+run --rev|--revocable
 run back|
 run backup --sh|
 ls backup --js|

@@ -32,6 +32,8 @@ code 0 zklock check --is-me queue
 code 0 zklock ls queue
 prints "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
 matches "ls, the last one" "$(tail -1 "$work/out")" "^  6 +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
+code 0 zklock ls
+same "ls finds the lock" "$(head -1 "$work/out")" /locks/queue
 code 0 zklock --json ls
 same "ls as JSON: one line" "$(wc -l <"$work/out")" 1
 prints '"position":6,"holds":false,"stray":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"readable":true,"identity":".*","host":".*","pid":[0-9]+,"user":'

@@ -13,6 +13,7 @@ done <<'TABLE'
 1|x false
 0|x -- true
 3|x -- sh -c 'exit 3'
+255|x -- sh -c 'exit 255'
 120|x -- sh -c 'exit 120'
 9|-c 'exit 9' x
 9|-c 'exit 9' x --
@@ -22,10 +23,14 @@ done <<'TABLE'
 127|x -- /no/such/command
 126|x -- /
 0|/an/absolute/path true
+0|deep/er/name true
 0|-w 1m x true
 0|-n x true
 0|-w 0 x true
 0|--grace 1s x true
+125|bad/../path true
+125|/ true
+125|/a//b true
 125|$'ctl\001' true
 TABLE
 # CMD ignores TERM from its birth: a trap of its own may come later than that.
@@ -63,6 +68,9 @@ for name in PATH=/locks/demo "NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10}" 
     prints "^ZKLOCK_$name\$"
 done
 same "one token" "$(grep -c ^ZKLOCK_TOKEN= "$work/out")" 1
+first=$(zklock run demo sh -c 'echo $ZKLOCK_TOKEN')
+second=$(zklock run demo sh -c 'echo $ZKLOCK_TOKEN')
+true_that "tokens rise: $first, $second" [ "$second" -gt "$first" ]
 same "an ignored signal stays ignored" "$(trap '' HUP; zklock run x sh -c 'kill -HUP $$; echo alive')" alive
 
 # Waiting for somebody who holds.
@@ -70,15 +78,17 @@ hold busy
 code 124 zklock -q run -n busy true
 says_only ""
 code 0 zklock run -E 0 -n busy true
-waited() { # a slow server makes another code
-    local begin took got=0
+code 255 zklock run -E 255 -n busy true
+# took FROM TO CODE ARG...: zklock ends with CODE after that many milliseconds. -w bounds the connection, too: a slow server makes another code.
+took() {
+    local from=$1 to=$2 begin took got=0
     begin=$(now_ms)
-    zklock run -E 7 -w 1s busy true 2>/dev/null || got=$?
+    zklock "${@:4}" 2>/dev/null || got=$?
     took=$(($(now_ms) - begin))
-    true_that "-w 1s took $took ms" [ "$took" -ge 1000 ]
-    { [ "$got" -eq 7 ] && [ "$took" -lt 8000 ]; } || ! echo "-w 1s took $took ms, exit code $got"
+    true_that "$from ms took $took ms" [ "$took" -ge "$from" ]
+    { [ "$got" -eq "$3" ] && [ "$took" -lt "$to" ]; } || ! echo "$from ms took $took ms, exit code $got"
 }
-true_that "-w 1s is never over in time" thrice waited
+true_that "-w 1s is never over in time" thrice took 1000 8000 7 run -E 7 -w 1s busy true
 await "the queue to be as before" queued busy 1
 
 # A folder of PATH that must not be looked into, or a folder of CMD's name: still not found.
@@ -140,6 +150,9 @@ kill "$holder" "$pid"
 wait "$holder" "$pid"
 code 125 zklock run --metrics /nonexistent/m x touch "$work/ran"
 true_that "CMD was not run" [ ! -e "$work/ran" ]
+
+# -w bounds everything, the connection included.
+true_that "-w 500ms without a server is never over in time" thrice took 500 8000 122 -s 127.0.0.1:1 run -w 500ms x true
 
 # Access refused.
 secret ann digest:ann:secret

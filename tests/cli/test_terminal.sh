@@ -42,14 +42,15 @@ rm "$work/up"
 cat >"$work/job" <<'EOF'
 flow() { python3 -c "import termios; termios.tcflow(0, termios.$1)"; }
 flow TCOOFF
-zklock -v run x touch "$UP" &
-timeout 60 sh -c 'until [ -e "$UP" ]; do sleep 0.02; done'
+zklock -v run x sh -c 'echo >"$UP"' &
+timeout 60 cat "$UP" >"$UP.read"
 ran=$?
 flow TCOON
 wait $!
 echo "$ran $?"
 EOF
-UP=$work/up on_terminal "bash $work/job" </dev/null >"$work/seen"
+mkfifo "$work/began"
+UP=$work/began on_terminal "bash $work/job" </dev/null >"$work/seen"
 same "CMD on a terminal that is stopped" "$(tail -1 "$work/seen")" "0 0"
 # Ctrl-Z stops the job as a shell expects it, fg goes on.
 cat >"$work/job" <<'EOF'

@@ -9,6 +9,7 @@ unset ZKLOCK_TICK
 finds 1 '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$' \
     zklock --session-timeout 20s doctor
 ZKLOCK_TICK=4s finds 0 '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions show$' zklock --session-timeout 20s doctor
+finds 0 '^ok ' zklock --session-timeout 20s --tick 5s doctor
 ZKLOCK_TICK=1s finds 0 '^ok ' zklock --session-timeout 20s --tick 4s doctor # the option counts
 finds 1 '"ok":true,"text":"tickTime is 4000ms' zklock --session-timeout 20s --tick 4s --json -s "$ZKLOCK_SERVERS,127.0.0.1:1" doctor
 same "as JSON" "$(grep -c '"ok":true,"text":"tickTime is 4000ms' "$work/out")" 1

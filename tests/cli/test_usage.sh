@@ -28,9 +28,11 @@ done <<'TABLE'
 125|watch|which lock
 125|watch --record f x|^zklock: --record is no more: redirect 'zklock --json watch LOCK'
 125|watch --replay f|^zklock: --replay is no more: 'zklock --json watch LOCK' prints every change
+125|watch --replay f --speed 3|^zklock: --replay is no more
 125|watch --speed 3 x|^zklock: --speed is no more: removed together with --replay
 125|watch --span 5m x|^zklock: --span is no more: on a terminal, watch shows the table of 'zklock ls'
 125|explain x|^zklock: 'explain' is no more: 'run --report FILE' says how a run ended, 'zklock --json ls' who queues
+125|explain --record f x|^zklock: 'explain' is no more
 125|help explain|^zklock: 'explain' is no more
 125|completion zsh|^zklock: completion zsh is no more: only bash is completed
 125|completion fish|^zklock: completion fish is no more: only bash is completed
@@ -51,15 +53,23 @@ done <<'TABLE'
 125|run -w 99999999999h x true|is no duration
 125|run -E 256 x true|not a number from 0 to 255
 125|run -E -1 x true|not a number from 0 to 255
+125|run -E 600 x true|not a number from 0 to 255
 125|run -E 3x x true|not a number from 0 to 255
 125|run -E +3 x true|not a number from 0 to 255
 125|run -E ' 3' x true|not a number from 0 to 255
 125|run -j -1 x true|-j: '-1' is not a number from 0 to 10000
+125|run -j some x true|not a number from 0 to 10000
 125|run -r -j 3 x true|exclude each other
 125|run -r --and y x true|exclude each other
+125|run --and y -j 3 x true|exclude each other
 125|run --revocable -r x true|--revocable goes with none of
+125|run -j 2 --revocable x true|--revocable goes with none of
+125|run --revocable --and y x true|--revocable goes with none of
 125|run --delay-after-crash 1s -r x true|--delay-after-crash goes with none of
+125|run -j 2 --delay-after-crash 1s x true|--delay-after-crash goes with none of
+125|run --delay-after-crash 1s --and y x true|--delay-after-crash goes with none of
 125|hold --delay-after-crash soon x|--delay-after-crash: 'soon' is no duration
+125|elect --delay-after-crash -1s x true|is no duration
 125|once --delay-after-crash 1s --slot 1m x true|--delay-after-crash: unknown option
 125|once --revocable --slot 1m x true|--revocable: unknown option
 125|revoke|which lock
@@ -72,7 +82,9 @@ done <<'TABLE'
 125|resize x|which lock, and how many
 125|resize x 3 4|which lock, and how many
 125|resize x 0|K: '0' is not a number from 1 to 10000
+125|resize x -1|K: '-1' is not a number from 1 to 10000
 125|resize x 10001|K: '10001' is not a number from 1 to 10000
+125|resize x 3x|K: '3x' is not a number
 125|resize x ''|K: '' is not a number
 125|resize x 99999999999999999999|is not a number from 1 to 10000
 125|resize a/../b 3|'..' is not allowed
@@ -94,6 +106,7 @@ done <<'TABLE'
 125|--tick 0s run x true|out of range
 125|--tick 2x run x true|--tick: '2x' is no duration
 125|--leader-pause soon run x true|--leader-pause: 'soon' is no duration
+125|--leader-pause -1s run x true|'-1s' is no duration
 125|--leader-pause 25h run x true|--leader-pause: '25h' is out of range
 125|--leader-pause|--leader-pause: missing argument
 125|--observer-masters maybe run x true|--observer-masters: 'maybe' is none of detect, none, some
@@ -112,6 +125,7 @@ done <<'TABLE'
 125|once --status -n x|only --slot goes with it
 125|once --status -c true x|only --slot goes with it
 125|once --status --report f x|only --slot goes with it
+125|once --status -E 3 x|only --slot goes with it
 125|once --status --slot 10ms x|a slot is a second
 125|once --status a/../b|'..' is not allowed
 122|once --status x|no response from 127.0.0.1:1
@@ -123,6 +137,7 @@ done <<'TABLE'
 125|run /zookeeper/x true|belongs to the ensemble
 125|run $'a\xff' true|not valid UTF-8
 125|run x-0123456789 true|looks like a contender
+125|elect a// true|empty component
 125|once --slot 15m a/. true|'.' is not allowed
 125|hold a/../b|'..' is not allowed
 125|check a/../b|'..' is not allowed
@@ -132,12 +147,15 @@ done <<'TABLE'
 125|sandbox -n 2|1 server or 3
 125|sandbox -C nothing|want KEY=VALUE
 125|check|which lock
+125|check a b|which lock
 125|hold|which lock
 125|elect x|which command
+125|elect --backoff soon x true|'soon' is no duration
 125|elect --backoff 30d x true|'30d' is out of range
 125|elect -w 5s x true|unknown option
 125|elect --health '' x true|which command
 125|elect --health ./ok --every 1ms x true|'1ms' is out of range
+125|elect --health ./ok --every soon x true|'soon' is no duration
 125|elect --health ./ok --fails 0 x true|'0' is not a number from 1 to 1000
 125|elect --fails 2 x true|--health, which is missing
 125|elect --listen here x true|'here' is no address

@@ -166,6 +166,7 @@ TEST_OF_MEMBERS(test_the_first_one_leaves_last)
     kit_delay(members[b].session, true);
     ASSERT_OK(zkl_double_barrier_leave(members[c].barrier, 10000, NULL));
     ASSERT_OK(ended(a));
+    CU_ASSERT_EQUAL(inside(), 0);
     enter(a);
     ASSERT_EVENTUALLY(inside() == 1);
     kit_delay(members[b].session, false);

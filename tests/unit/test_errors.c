@@ -73,29 +73,30 @@ TEST(test_rc)
 {
     static const struct {
         enum zkl__rc rc;
+        const char *name;
         int code;
     } rows[] = {
-        {ZKL__RC_OK, ZKL_OK},
-        {ZKL__RC_NONODE, ZKL_ENOENT},
-        {ZKL__RC_NODEEXISTS, ZKL_ECONFLICT},
-        {ZKL__RC_NOTEMPTY, ZKL_ECONFLICT},
-        {ZKL__RC_BADVERSION, ZKL_ECONFLICT},
-        {ZKL__RC_NOAUTH, ZKL_EAUTH},
-        {ZKL__RC_INVALIDACL, ZKL_EAUTH},
-        {ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT},
-        {ZKL__RC_NOWATCH, ZKL_ECONNECT},
-        {ZKL__RC_ROLLEDBACK, ZKL_ECONFLICT},
-        {ZKL__RC_QUOTA, ZKL_ELIMIT},
-        {ZKL__RC_LOCAL, ZKL_EUNSUPPORTED},
-        {ZKL__RC_UNIMPLEMENTED, ZKL_EUNSUPPORTED},
-        {ZKL__RC_REFUSED, ZKL_EUNSUPPORTED},
-        {ZKL__RC_NOTAPPLIED, ZKL_ECONNECT},
-        {ZKL__RC_UNSENT, ZKL_ELIMIT},
-        {ZKL__RC_UNKNOWN, ZKL_ECONNECT},
+        {ZKL__RC_OK, "ok", ZKL_OK},
+        {ZKL__RC_NONODE, "no node", ZKL_ENOENT},
+        {ZKL__RC_NODEEXISTS, "node exists", ZKL_ECONFLICT},
+        {ZKL__RC_NOTEMPTY, "not empty", ZKL_ECONFLICT},
+        {ZKL__RC_BADVERSION, "bad version", ZKL_ECONFLICT},
+        {ZKL__RC_NOAUTH, "not permitted", ZKL_EAUTH},
+        {ZKL__RC_INVALIDACL, "invalid acl", ZKL_EAUTH},
+        {ZKL__RC_EPHEMERALPARENT, "ephemeral parent", ZKL_ECONFLICT},
+        {ZKL__RC_NOWATCH, "no watch", ZKL_ECONNECT},
+        {ZKL__RC_ROLLEDBACK, "rolled back", ZKL_ECONFLICT},
+        {ZKL__RC_QUOTA, "quota exceeded", ZKL_ELIMIT},
+        {ZKL__RC_LOCAL, "local session", ZKL_EUNSUPPORTED},
+        {ZKL__RC_UNIMPLEMENTED, "unimplemented", ZKL_EUNSUPPORTED},
+        {ZKL__RC_REFUSED, "refused", ZKL_EUNSUPPORTED},
+        {ZKL__RC_NOTAPPLIED, "not applied", ZKL_ECONNECT},
+        {ZKL__RC_UNSENT, "unsent", ZKL_ELIMIT},
+        {ZKL__RC_UNKNOWN, "unknown", ZKL_ECONNECT},
     };
     EACH_ROW (i, rows) {
         CU_ASSERT_EQUAL(rows[i].rc, (enum zkl__rc)i);
-        CU_ASSERT_PTR_NOT_NULL(zkl__rc_name(rows[i].rc));
+        CU_ASSERT_STRING_EQUAL(zkl__rc_name(rows[i].rc), rows[i].name);
         CU_ASSERT_EQUAL(zkl__rc_code(rows[i].rc), rows[i].code);
         CU_ASSERT_EQUAL(zkl__rc_is_response(rows[i].rc), rows[i].rc < ZKL__RC_UNSENT); /* the last two are our own */
     }

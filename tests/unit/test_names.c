@@ -164,18 +164,31 @@ TEST(test_uuid_of_a_name)
 TEST(test_order_across_the_wrap)
 {
     CU_ASSERT(zkl__sequence_diff(1, 2) < 0);
+    CU_ASSERT(zkl__sequence_diff(5, 5) == 0);
     CU_ASSERT(zkl__sequence_diff(INT32_MAX, INT32_MIN) < 0);
     CU_ASSERT(zkl__sequence_diff(0, INT32_MAX) < 0);
     CU_ASSERT_EQUAL(zkl__sequence_diff(INT32_MIN, INT32_MAX), 1);
 }
 
+/* fuzz_names reads what comes of it, with any number. */
+TEST(test_prefix)
+{
+    char prefix[ZKL__NAME_MAX];
+    zkl__name_prefix(prefix, UUID, "lease-");
+    CU_ASSERT_STRING_EQUAL(prefix, CURATOR "lease-");
+    CU_ASSERT(strlen(CURATOR "__READ__-2147483648") < ZKL__NAME_MAX);
+}
+
 TEST(test_uuid_format)
 {
     char text[ZKL__UUID_LENGTH + 1];
+    const uint8_t zeros[16] = {0};
     const uint8_t counted[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
                                  0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
     uint8_t ones[16];
     memset(ones, 0xff, sizeof ones);
+    zkl__uuid_format(text, zeros);
+    CU_ASSERT_STRING_EQUAL(text, "00000000-0000-4000-8000-000000000000");
     zkl__uuid_format(text, ones);
     CU_ASSERT_STRING_EQUAL(text, "ffffffff-ffff-4fff-bfff-ffffffffffff");
     zkl__uuid_format(text, counted);

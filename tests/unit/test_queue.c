@@ -35,12 +35,15 @@ TEST_WITH_SESSIONS(test_holder_and_waiters)
     zkl_lock_node(a, node, sizeof node);
     CU_ASSERT_STRING_EQUAL(entries[0].name, node);
     CU_ASSERT_EQUAL(entries[0].kind, ZKL_KIND_LOCK);
+    CU_ASSERT_EQUAL(entries[0].sequence, 0);
     CU_ASSERT_EQUAL(entries[0].token, zkl_lock_token(a));
     CU_ASSERT_EQUAL(entries[0].session_id, zkl_session_id(one));
     CU_ASSERT(entries[0].created_ms > INT64_C(1500000000000));
     CU_ASSERT_STRING_EQUAL(entries[0].data, "the holder");
     CU_ASSERT_EQUAL(entries[0].data_size, 10);
+    CU_ASSERT(entries[0].readable);
     CU_ASSERT_EQUAL(entries[1].session_id, zkl_session_id(two));
+    CU_ASSERT_EQUAL(entries[1].sequence, 1);
     snprintf(whoami, sizeof whoami, ":%ld", (long)getpid());
     CU_ASSERT_PTR_NOT_NULL(strstr(entries[1].data, whoami)); /* host:pid, when nothing else is given */
     CU_ASSERT_EQUAL(queue->server_ms, entries[1].created_ms);
@@ -285,6 +288,8 @@ TEST_WITH_SESSIONS(test_bad_calls)
     expect_removal(QUEUE, "readme", 0, ZKL_EINVAL); /* contenders only */
     expect_removal("/locks", "queue/x-lock-0000000000", 0, ZKL_EINVAL);
     expect_removal(QUEUE, node, -1, ZKL_EINVAL);
+    expect_removal("locks", node, 0, ZKL_EINVAL);
+    expect_removal(QUEUE, node, 0, ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, "/locks", "queue/x-lock-0000000000", 5000, NULL), ZKL_EINVAL);
 }
 
