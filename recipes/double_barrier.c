@@ -57,7 +57,7 @@ struct passage {
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    int64_t youngest; /* czxid of the youngest member; in a leave, no member of before is younger */
+    int64_t youngest; /* czxid of the youngest member; a leave waits for no younger one */
     bool renew;       /* the ready node is too old, and has this version: */
     int32_t version;
 };

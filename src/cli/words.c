@@ -21,9 +21,10 @@ bool cli_takes(int fd)
     return poll(&output, 1, 0) == 1;
 }
 
-/* The pipe or the terminal that fd is, opened once more so that no write waits: O_NONBLOCK on fd
- * itself would be there for everybody who has it. -1: it is neither, as a file, where a second
- * position would be written to, or a socket; or it is another user's. */
+/* Opens the pipe or the terminal of fd once more with O_NONBLOCK, so that no write waits. Every
+ * process that shares fd would get that flag if fd itself had it. Returns -1 for a socket, for
+ * another user's terminal, and for a file, which a second descriptor would write at its beginning.
+ */
 static int open_again(int fd)
 {
     char path[32];

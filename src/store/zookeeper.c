@@ -215,7 +215,8 @@ static void op_done(const void *data, int zk_code, struct zkl__reply reply)
     bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
     if (store->linked && zkl__rc_is_response(reply.rc)) {
-        /* Behind ZUNIMPLEMENTED a server closes the connection: a close has to ask once more. */
+        /* A server closes the connection after it has answered ZUNIMPLEMENTED. So this answer does
+         * not prove that a close will reach the server: the close sends a probe first. */
         store->answered_ns = zk_code == ZUNIMPLEMENTED ? 0 : op->sent_ns;
     }
     if (op->container && zk_code == ZUNIMPLEMENTED) {
