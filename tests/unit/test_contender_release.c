@@ -74,6 +74,26 @@ TEST_IN_SCRIPT(test_delete_not_permitted)
     CU_ASSERT_FALSE(is_unclean(&you));
 }
 
+/* A duplicate that may not be deleted outlives the release, and goes without a mark when it may. */
+TEST_IN_SCRIPT(test_a_duplicate_that_stays)
+{
+    enter_marked(&me);
+    script_suspend(2); /* the create is done, and we do not know */
+    char twin[SCRIPT_PATH];
+    snprintf(twin, sizeof twin, "%.*s0000000009", (int)(strlen(script_our_path()) - 10), script_our_path());
+    struct zkl__memory_node *duplicate = script_put(twin, script.store.session_id);
+    duplicate->own = true;
+    script_connect();
+    script_answer_granted(&me);
+    script_release(&me);
+    OPS("multi(set,delete)");
+    duplicate->own = false;
+    script_answer_some(3);
+    OPS("delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+}
+
 /* --- what else is in the directory ----------------------------------------------------------------------------------- */
 
 static void up_to_the_second_read(void)
