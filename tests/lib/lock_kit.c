@@ -27,11 +27,11 @@ bool look_again(int64_t end_ms)
     if (zkl__threadless) {
         zkl__signal_init(&never);
         pthread_mutex_lock(&nobodys);
-        zkl__signal_wait(&never, &nobodys, zkl__clock_now() + ZKL__MS);
+        zkl__signal_wait(&never, &nobodys, zkl__clock_now() + 5 * ZKL__MS);
         pthread_mutex_unlock(&nobodys);
         zkl__signal_deinit(&never);
     } else {
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     return now_ms() < end_ms;
 }

@@ -25,7 +25,7 @@
 #endif
 
 int64_t now_ms(void);
-bool look_again(int64_t end_ms); /* a millisecond later; false when there is to be no other look */
+bool look_again(int64_t end_ms); /* some milliseconds later; false when there is to be no other look */
 /* True as soon as the condition is, false after twenty seconds. */
 #define EVENTUALLY(condition)                              \
     __extension__({                                        \
