@@ -462,6 +462,15 @@ TEST(test_removed_by_somebody_to_fail)
     script_finish_failed(&me, ZKL_ELOST);
 }
 
+/* The watch on our own znode ends the grant without a request. */
+TEST_IN_SCRIPT(test_removed_while_held)
+{
+    script_hold(&me);
+    script_run(script.timeout / 2);
+    script_remove_node(&me);
+    CU_ASSERT_EQUAL(me.lost, 1);
+}
+
 /* One transaction deletes our znode and creates another one under its name. Our watch is not set yet, or the connection is lost meanwhile:
  * then the watch reports a change when it is set again. */
 TEST(test_replaced_by_somebody)

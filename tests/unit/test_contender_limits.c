@@ -185,6 +185,22 @@ TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
     zkl__watcher_end(&observer.watcher);
 }
 
+/* A list that may not be read says nothing: the observer asks later. */
+TEST_IN_SCRIPT(test_unlisted_for_an_observer)
+{
+    int shown = 0;
+    struct zkl__observer observer = {.watcher.dir = "/q", .show = count_shown};
+    script_forbid(script_find("/q"), ZKL_PERM_READ);
+    zkl__watcher_begin(&observer.watcher, script.core, &zkl__observer_ops, &shown);
+    script_step((struct zkl__event){.kind = ZKL__EV_WAKE, .machine = &observer.watcher.machine});
+    script_run(10000 * MS);
+    CU_ASSERT_EQUAL(shown, 0);
+    script_forbid(script_find("/q"), 0);
+    script_run(10000 * MS);
+    CU_ASSERT_EQUAL(shown, 1);
+    zkl__watcher_end(&observer.watcher);
+}
+
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
 
 static void live_without_memory(bool lost_create)

@@ -146,6 +146,18 @@ TEST(test_the_end_of_the_lease)
     fire(1);
 }
 
+/* A raised stop token ends waits, and no partition: it joins again as if there were none. */
+TEST(test_raised_stop_token)
+{
+    zkl_stop token = {.raised = 0};
+    hire(0, 4, 0, SESSION_OPTIONS(.stop = &token));
+    await_owned(0, 4);
+    zkl_stop_raise(&token);
+    kit_expire(workers[0].session);
+    ASSERT_EVENTUALLY(workers[0].assigned == 8);
+    fire(0);
+}
+
 /* What lives with no session works on nothing, whatever its name. */
 TEST(test_strays_are_no_members)
 {
