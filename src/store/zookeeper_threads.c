@@ -120,23 +120,25 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
         count = fd < count ? count : fd + 1;
     }
     bool *before = zkl__zalloc(&store->heap, (size_t)count + 1);
-    folder = before ? opendir(DESCRIPTORS) : NULL;
-    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        before[fd < count ? fd : count] = true;
-    }
-    errno = ENOMEM;
-    prctl(PR_GET_NAME, name);
-    prctl(PR_SET_NAME, "zklock");
+    int error = ENOMEM;
     if (before) {
+        folder = opendir(DESCRIPTORS);
+        for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+            before[fd < count ? fd : count] = true;
+        }
+        prctl(PR_GET_NAME, name);
+        prctl(PR_SET_NAME, "zklock");
         zh = zkl__zk_init(store, list);
+        error = errno;
+        prctl(PR_SET_NAME, name);
     }
-    int error = errno;
-    prctl(PR_SET_NAME, name);
-    folder = zh ? opendir(DESCRIPTORS) : NULL;
-    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if ((fd >= count || !before[fd]) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
-            inode_of(fd, true) != 0) {
-            fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (zh) {
+        folder = opendir(DESCRIPTORS);
+        for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+            if ((fd >= count || !before[fd]) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
+                inode_of(fd, true) != 0) {
+                fcntl(fd, F_SETFD, FD_CLOEXEC);
+            }
         }
     }
     zkl__free(&store->heap, before);
