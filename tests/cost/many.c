@@ -208,7 +208,9 @@ static void many_lingering(void)
 
 static void many_async(void)
 {
-    make_locks(zkl_lock_new, NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = LONG;
+    make_locks(zkl_lock_new, &options);
     phase("new");
     start_acquires();
     await_events(count);
@@ -305,11 +307,14 @@ static void many_locks(void)
     phase("drop");
 }
 
-/* All in one queue. In a turn the holder releases, the next one is granted, and the first one queues again behind all. */
+/* All in one queue. In a turn the holder releases, the next one is granted, and the first one queues again behind all. No release ends by
+ * its time, which would count as an event, too. */
 static void many_in_one_queue(void)
 {
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = LONG;
     EACH_OBJECT (i) {
-        must(zkl_lock_new(&locks[i], session, "/many/queue", NULL, &err));
+        must(zkl_lock_new(&locks[i], session, "/many/queue", &options, &err));
     }
     acquire(locks[0]); /* which makes the directory */
     must(zkl_lock_release(locks[0], &err));
@@ -336,9 +341,12 @@ static void many_in_one_queue(void)
         await_events(1);
     }
     phase("grant");
+    /* Who is not in the last list is not handed the lock without another one. */
+    must(zkl_testing_delay(session, true, &err));
     for (size_t i = 0; i + 1 < count; i++) {
         must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, release_acquired, NULL, &err));
     }
+    must(zkl_testing_delay(session, false, &err));
     for (int i = 0; i < 3; i++) { /* to the creates, to a list that is under way then, and to the last list */
         await_replies(locks[count - 1]);
     }
