@@ -327,6 +327,7 @@ static int run_revoke(struct zkl__call *call)
         AWAIT_CALL(call, make_queue(q));
         const zkl_queue *queue = &q->snapshot->public.queue;
         size_t i = 0;
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): make_queue has made it
         while (i < queue->count && !queue->entries[i].holds) {
             i++;
         }
