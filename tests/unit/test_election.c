@@ -39,7 +39,7 @@ TEST_WITH_SESSIONS(test_observe)
     CU_ASSERT_EQUAL(box.letters[1].grant.token, zkl_lock_token(a));
     ASSERT_OK(zkl_election_publish(a, "a, ready", 10000, NULL));
     TOLD(3, "a, ready");
-    struct mailbox done = MAILBOX_INIT;
+    static struct mailbox done = MAILBOX_INIT; /* who still waits when a test is over is told then */
     ASSERT_OK(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL));
     ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
     kit_release(a);
@@ -126,7 +126,8 @@ TEST_WITH_SESSIONS(test_observer_behind_forgeries)
 /* Of two that were read none is left: another one stands before the next leader. */
 TEST_WITH_SESSIONS(test_observer_behind_another_forgery)
 {
-    struct mailbox box = MAILBOX_INIT, done = MAILBOX_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    static struct mailbox done = MAILBOX_INIT;
     zkl_lock *a = candidate(one, "a");
     kit_acquire(a);
     kit_release(a);
