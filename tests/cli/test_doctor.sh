@@ -8,6 +8,9 @@ finds 0 '' zklock doctor
 same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
 same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
 prints "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
+# What cannot be tried is not said to be there.
+code 125 bash -c "exec 3>&-; ulimit -n 4 && exec zklock -s 127.0.0.1:1 doctor"
+prints 'TLS not known to be built in, SASL not known'
 code 1 zklock --tick 1s doctor
 prints '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
 code 1 zklock -s "$(printf '127.0.0.1:1,%.0s' {1..200})$ZKLOCK_SERVERS" doctor
