@@ -68,13 +68,18 @@ static int take_record(struct zkl__call *call)
              "another path, or clear the data if nobody needs it");
     }
     /* The writer of a record created its znode in that slot, so the slot had begun. A record of a
-     * slot that begins later than its own mtime, by more than the servers' clocks may differ, is
-     * not written by zklock. It would keep the job from ever running again. */
-    if (length > 0 && once->last_ms > zkl__slot_of(answer->stat.mtime_ms, length, 0) + 2 * length +
-                                          CLOCKS_DIFFER) {
-        zkl__session_log(call->session, ZKL_LOG_WARN, "once", call->path, 0,
-                         "its record is of a slot that had not begun when it was written: ignored, "
-                         "and overwritten");
+     * slot that begins later than its own mtime, or than our own znode's ctime, by more than the
+     * servers' clocks may differ, is not written by zklock, or the leader's clock was wrong. It
+     * would keep the job from running until then. */
+    int64_t known_ms = answer->stat.mtime_ms;
+    if (once->arrival_ms > 0 && once->arrival_ms < known_ms) {
+        known_ms = once->arrival_ms;
+    }
+    if (length > 0 &&
+        once->last_ms > zkl__slot_of(known_ms, length, 0) + 2 * length + CLOCKS_DIFFER) {
+        zkl__session_log(
+            call->session, ZKL_LOG_WARN, "once", call->path, 0,
+            "its record is of a slot that has not begun yet: ignored, and overwritten");
         once->last_ms = INT64_MIN;
     }
     return ZKL_OK;

@@ -40,11 +40,13 @@ typedef struct zkl_once_slot {
  * directory is not). Before the lock at path is acquired. A znode that was a lock's directory
  * before is a container, which the server removes when nobody has queued there for a while, and the
  * record with it: the slot may then be done twice. No client can see which of the two it is; so one
- * that has had children, has none and holds no record is made anew. That is not possible while
- * somebody queues there, nor where a record was written to a container already (by a host that
- * found it in use): for once, use a path that no lock has used. Errors: ZKL_EINVAL, ZKL_ETIMEOUT,
- * ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT (chroot), ZKL_ECLOSED,
- * ZKL_EFORKED. */
+ * that has had children, has none and holds no record is made anew, with the session's access list.
+ * That is not possible while somebody queues there or another lock lies below it, nor where a
+ * record was written to a container already (by a host that found it in use): for once, use a path
+ * that no lock has used and none lies below. A persistent znode that an operator has made in
+ * advance, with the data 0, has a record: it stays, and so does its access list. Errors:
+ * ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT
+ * (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
 ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
@@ -75,10 +77,10 @@ ZKL_API int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int
  * nobody has prepared yet is no error. *last_ms: round time of the last slot recorded;
  * *recorded_ms: when that was, ms since 1970; both by the servers' clock, and INT64_MIN when
  * nothing is recorded. Written on ZKL_OK only. length_ms: of the job's slots, and a record of a
- * slot that had not begun when it was written counts as none, as for zkl_once_look; 0: not known,
- * the record as it stands. Waits timeout_ms at most. From any thread. Errors: ZKL_EINVAL,
- * ZKL_ECONFLICT (the data of the path is no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED,
- * ZKL_EFORKED. */
+ * slot that had not begun when it was written counts as none; 0: not known, the record as it
+ * stands. (For zkl_once_look one of a slot that has not begun now counts as none, too.) Waits
+ * timeout_ms at most. From any thread. Errors: ZKL_EINVAL, ZKL_ECONFLICT (the data of the path is
+ * no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms,
                           int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
                           zkl_error *err);

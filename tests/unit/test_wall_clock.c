@@ -6,10 +6,13 @@
 #include <sys/time.h>
 #include <time.h>
 
-static atomic_long looks;
+static atomic_long looks, leap;
 
 static time_t jump(void)
 {
+    if (leap) { /* instead */
+        return leap;
+    }
     static const time_t jumps[] = {3600, -3600, 86400, -86400 * 365, 0};
     return jumps[(unsigned long)looks++ % (sizeof jumps / sizeof *jumps)];
 }
@@ -69,6 +72,30 @@ TEST_WITH_SESSIONS(test_lease_and_wait)
     ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     kit_resume(one);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+}
+
+static int no_work(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token, (void)payload;
+    return 0;
+}
+
+/* The servers' clock was years ahead when a job was recorded. */
+TEST_WITH_SESSIONS(test_a_record_of_a_wrong_clock)
+{
+    static const struct {
+        time_t leap;
+        bool runs;
+    } rows[] = {{3600L * 24 * 365 * 14, true}, {1, true}, {2, false}};
+    zkl_lock *lock = kit_lock(one, "/job", NULL);
+    EACH_ROW (i, rows) {
+        bool ran;
+        int result;
+        leap = rows[i].leap;
+        ASSERT_OK(zkl_once_run(lock, 24 * 3600000, 0, 10000, no_work, NULL, &ran, &result, NULL));
+        CU_ASSERT_EQUAL(ran, rows[i].runs);
+    }
+    leap = 0;
 }
 
 TESTS("wall clock")
