@@ -22,7 +22,7 @@ fi
 IFS=, read -ra addresses <<<"$ZKLOCK_SERVERS"
 read -ra pids <<<"$ZKLOCK_SANDBOX_PIDS"
 
-# Sets leader, follower, and the two ports of the link between them.
+# Sets leader, follower, and the port to which their link goes.
 find_link() {
     local n
     leader=
@@ -35,21 +35,25 @@ find_link() {
     done
     [ -n "$leader" ] && [ -n "$follower" ] || return 1
     quorum_port=$(sed -n "s/^server\.$((leader + 1))=127\.0\.0\.1:\([0-9]*\):.*/\1/p" "$ZKLOCK_SANDBOX_DIR/1/zoo.cfg")
-    follower_port=$(ss -Htnp state established "dport = :$quorum_port" | grep "pid=${pids[$follower]}," | head -n 1 |
-        awk '{ sub(/.*:/, "", $3); print $3 }')
-    [ -n "$follower_port" ]
 }
 
+# Until CMD is told: a follower that joined just now may connect anew, and its new link is cut, too.
 cut() {
-    iptables -w -A INPUT -p tcp --sport "$follower_port" --dport "$quorum_port" -j DROP
-    iptables -w -A INPUT -p tcp --sport "$quorum_port" --dport "$follower_port" -j DROP
+    local port
+    for port in $(ss -Htnp state established "dport = :$quorum_port" | awk -v "pid=pid=${pids[$follower]}," \
+        'index($0, pid) { sub(/.*:/, "", $3); print $3 }'); do
+        iptables -w -C INPUT -p tcp --sport "$port" --dport "$quorum_port" -j DROP 2>/dev/null && continue
+        iptables -w -A INPUT -p tcp --sport "$port" --dport "$quorum_port" -j DROP
+        iptables -w -A INPUT -p tcp --sport "$quorum_port" --dport "$port" -j DROP
+    done
+    [ -s "$FILE.term" ]
 }
 
 # A session of two ticks, so that the leader ends it long before the follower notices the cut (syncLimit, five ticks).
 round() {
     await "an ensemble" find_link || return
     run_lively "stale-$1" -s "${addresses[$follower]}" run
-    cut
+    await "a cut" cut || return
     dead_before_next "stale-$1" -s "${addresses[$leader]}"
     ends "exit code of the holder" 120
     iptables -w -F INPUT
