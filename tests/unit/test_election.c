@@ -39,7 +39,7 @@ TEST_WITH_SESSIONS(test_observe)
     CU_ASSERT_EQUAL(box.letters[1].grant.token, zkl_lock_token(a));
     ASSERT_OK(zkl_election_publish(a, "a, ready", 10000, NULL));
     TOLD(3, "a, ready");
-    static struct mailbox done = MAILBOX_INIT; /* who still waits when a test is over is told then */
+    struct mailbox done = MAILBOX_INIT;
     ASSERT_OK(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL));
     ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
     kit_release(a);
@@ -120,6 +120,7 @@ TEST_WITH_SESSIONS(test_observer_behind_forgeries)
     ASSERT_EVENTUALLY(kit_queue(one, PATH) == FORGED + 2);
     kit_release(a);
     TOLD(2, "b");
+    CU_ASSERT_EQUAL(mailbox_code(&done, 1), ZKL_OK);
     zkl_election_observer_free(observer);
 }
 
@@ -127,7 +128,7 @@ TEST_WITH_SESSIONS(test_observer_behind_forgeries)
 TEST_WITH_SESSIONS(test_observer_behind_another_forgery)
 {
     struct mailbox box = MAILBOX_INIT;
-    static struct mailbox done = MAILBOX_INIT;
+    static struct mailbox done = MAILBOX_INIT; /* c still waits when the test is over, and is told then */
     zkl_lock *a = candidate(one, "a");
     kit_acquire(a);
     kit_release(a);
