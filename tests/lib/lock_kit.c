@@ -11,6 +11,7 @@
 #include <time.h>
 
 #define PATIENCE_MS 30000
+#define LOOK_EACH_MS 5 /* as in wait.h */
 
 int64_t now_ms(void)
 {
@@ -27,11 +28,11 @@ bool look_again(int64_t end_ms)
     if (zkl__threadless) {
         zkl__signal_init(&never);
         pthread_mutex_lock(&nobodys);
-        zkl__signal_wait(&never, &nobodys, zkl__clock_now() + 5 * ZKL__MS);
+        zkl__signal_wait(&never, &nobodys, zkl__clock_now() + LOOK_EACH_MS * ZKL__MS);
         pthread_mutex_unlock(&nobodys);
         zkl__signal_deinit(&never);
     } else {
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        poll(NULL, 0, LOOK_EACH_MS);
     }
     return now_ms() < end_ms;
 }
