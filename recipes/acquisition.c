@@ -386,7 +386,7 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
     if (rc != ZKL_OK) {
         return rc;
     }
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): zkl__lock_enter refuses it
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): zkl__lock_enter refuses NULL
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition;
     bool again = lock->acquisition;

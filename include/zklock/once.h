@@ -43,7 +43,7 @@ typedef struct zkl_once_slot {
  * that has had children, has none and holds no record is made anew, with the session's access list.
  * That is not possible while somebody queues there or another lock lies below it, nor where a
  * record was written to a container already (by a host that found it in use): for once, use a path
- * that no lock has used and none lies below. A persistent znode that an operator has made in
+ * that no lock has used, with no lock below it. A persistent znode that an operator has made in
  * advance, with the data 0, has a record: it stays, and so does its access list. Errors:
  * ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT
  * (chroot), ZKL_ECLOSED, ZKL_EFORKED. */

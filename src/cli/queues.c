@@ -66,7 +66,7 @@ static void walk_below(const char *path, const zkl_queue *queue)
     for (size_t i = 0; i < queue->foreign && walk.code != EXIT_UNREACHABLE; i++) {
         /* One that is cut here is too long for a path as well. */
         char below[ZKL_PATH_MAX + 2];
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are queue->foreign
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): queue->foreign counts them
         snprintf(below, sizeof below, "%s/%s", root ? "" : path, names[i]);
         if (zkl_path_check(below, NULL) == ZKL_OK) {
             walk_to(below);

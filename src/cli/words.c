@@ -21,10 +21,10 @@ bool cli_takes(int fd)
     return poll(&output, 1, 0) == 1;
 }
 
-/* Opens the pipe or the terminal of fd once more with O_NONBLOCK, so that no write waits. Every
- * process that shares fd would get that flag if fd itself had it. Returns -1 for a socket, for
- * another user's terminal, and for a file, which a second descriptor would write at its beginning.
- */
+/* Opens the pipe or the terminal of fd again, with O_NONBLOCK: a write to the new descriptor does
+ * not block. Set on fd, the flag would apply to every process that shares fd. Returns -1 for a
+ * socket, for another user's terminal, and for a file, which a second descriptor would write at its
+ * beginning. */
 static int open_again(int fd)
 {
     char path[32];

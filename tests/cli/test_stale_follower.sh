@@ -37,7 +37,7 @@ find_link() {
     quorum_port=$(sed -n "s/^server\.$((leader + 1))=127\.0\.0\.1:\([0-9]*\):.*/\1/p" "$ZKLOCK_SANDBOX_DIR/1/zoo.cfg")
 }
 
-# Until CMD is told: a follower that joined just now may connect anew, and its new link is cut, too.
+# Cuts each link of the follower to its leader: one that has just joined may connect anew. True as soon as CMD was told.
 cut() {
     local port
     for port in $(ss -Htnp state established "dport = :$quorum_port" | awk -v "pid=pid=${pids[$follower]}," \
