@@ -47,8 +47,10 @@ static int run_set(struct zkl__call *call)
     static const zkl_acl acl = {1, childless};
     const zkl_session_options *o = &call->session->settings.options;
     bool decides = o->acl || o->auth_scheme;
+    const struct zkl__op znode = {
+        .kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = decides ? NULL : &acl};
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__make_persistent(call, barrier->level, decides ? NULL : &acl));
+    AWAIT_CALL(call, zkl__make_persistent(call, barrier->level, &znode, NULL));
     CHECK_REPLY(call, "the znode there may not be read or replaced");
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(call));

@@ -10,6 +10,9 @@
 #define LENGTH_MIN 1000
 #define LENGTH_MAX (3660 * ZKL__DAY_MS)
 #define CLOCKS_DIFFER ZKL__DAY_MS /* of servers that lead one after the other, at most */
+/* A record of nothing. It is longer than the limit of a semaphore, for which contenders would take
+ * the path if it had the children of one. */
+#define NO_SLOT "000000"
 
 struct once {
     struct zkl__call call;  /* first */
@@ -32,11 +35,14 @@ struct once {
 
 /* --- prepare --------------------------------------------------------------------------------- */
 
-/* When its second create is refused, as while somebody queues there, the directory stays as it is.
- */
+/* The first record says that the znode lasts. */
 static int run_prepare(struct zkl__call *call)
 {
-    return zkl__make_persistent(call, ((struct once *)call)->level, NULL);
+    static const struct zkl__op job = {.kind = ZKL__OP_CREATE,
+                                       .mode = ZKL__PERSISTENT,
+                                       .data = NO_SLOT,
+                                       .size = sizeof NO_SLOT - 1};
+    return zkl__make_persistent(call, ((struct once *)call)->level, &job, "keeps-the-record");
 }
 
 int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
@@ -61,7 +67,9 @@ static int take_record(struct zkl__call *call)
     if (answer->rc != ZKL__RC_OK) {
         return zkl__call_refused(call, "the record");
     }
-    once->last_ms = answer->size > 0 ? zkl__decimal_parse(answer->data, answer->size) : INT64_MIN;
+    bool none = answer->size == 0 || (answer->size == sizeof NO_SLOT - 1 &&
+                                      memcmp(answer->data, NO_SLOT, answer->size) == 0);
+    once->last_ms = none ? INT64_MIN : zkl__decimal_parse(answer->data, answer->size);
     if (once->last_ms == -1) {
         FAIL(call, ZKL_ECONFLICT,
              "its data is not the number of a slot, but a release mark or another program's: use "

@@ -36,17 +36,13 @@ typedef struct zkl_once_slot {
     int64_t reserved[2]; /* zero */
 } zkl_once_slot;
 
-/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's
- * directory is not). Before the lock at path is acquired. A znode that was a lock's directory
- * before is a container, which the server removes when nobody has queued there for a while, and the
- * record with it: the slot may then be done twice. No client can see which of the two it is; so one
- * that has had children, has none and holds no record is made anew, with the session's access list.
- * That is not possible while somebody queues there or another lock lies below it, nor where a
- * record was written to a container already (by a host that found it in use): for once, use a path
- * that no lock has used, with no lock below it. A persistent znode that an operator has made in
- * advance, with the data 0, has a record: it stays, and so does its access list. Errors:
- * ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT
- * (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+/* Makes the znode at path, which keeps the record, if it is not there: persistent, with the record
+ * 000000, which is no slot. Before the lock at path is acquired. A znode without data that is there
+ * may be a lock's directory: a container, which the servers delete, with the record, when nobody
+ * has queued there for a while. No client can see whether it is one. So it gets a persistent child,
+ * keeps-the-record, with which no server deletes it, and which no lock counts. Errors: ZKL_EINVAL,
+ * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (an ephemeral znode is there), ZKL_ENOENT (chroot),
+ * ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
 ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,

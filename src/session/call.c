@@ -522,7 +522,8 @@ int zkl__call_changed(struct zkl__call *call)
 /* === a znode that the servers do not delete =================================================== */
 
 /* When the reply to a create is lost, the copy finds the znode or the directory there. */
-int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl)
+int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__op *znode,
+                         const char *keeper)
 {
     const struct zkl__answer *answer = &call->answer;
     struct zkl__part *it = &call->part;
@@ -543,7 +544,7 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl
                 FAIL_REPLY(it, ZKL_ENOENT, ZKL__NO_CHROOT);
             }
         }
-        AWAIT(it, {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
+        AWAIT(it, *znode);
         if (answer->rc == ZKL__RC_OK) {
             RETURN(it, ZKL_OK);
         }
@@ -560,11 +561,14 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl
         if (answer->rc == ZKL__RC_OK && zkl__is_ephemeral(&answer->stat)) {
             FAIL(it, ZKL_ECONFLICT, "the znode there ends with its session");
         }
+        if (answer->rc != ZKL__RC_OK || answer->size > 0) {
+            continue;
+        }
         /* It may be a container. */
-        if (answer->rc == ZKL__RC_OK && answer->size == 0 && answer->stat.child_count == 0 &&
-            answer->stat.cversion != 0) {
-            AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version},
-                  {.kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = acl});
+        if (keeper) {
+            AWAIT(it, {.kind = ZKL__OP_CREATE, .name = keeper, .mode = ZKL__PERSISTENT});
+        } else if (answer->stat.child_count == 0 && answer->stat.cversion != 0) {
+            AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version}, *znode);
         }
     } while (answer->rc == ZKL__RC_NONODE); /* deleted meanwhile */
     CALL_END(it);

@@ -289,14 +289,17 @@ int zkl__call_changed(struct zkl__call *call);
 
 /* === a znode that the servers do not delete =================================================== */
 
-/* To be awaited: creates the call's path as a persistent znode with this access list (NULL: the
- * session's), if it is missing, and the directories above it, as containers. A path that was a
- * lock's before, or above one, is a container, which the servers delete when it is empty
- * (ContainerManager). No stat tells it from a persistent znode. So a znode that had children, has
- * none now and holds no data is created again, unless that is refused. The call's answer is the
- * last reply: ZKL__RC_OK with cversion 0, if no child was ever there. level: ZKL_PATH_MAX + 1 bytes
- * in the call's struct, for the directory that is being made, then the path. */
-int zkl__make_persistent(struct zkl__call *call, char *level, const zkl_acl *acl);
+/* To be awaited: creates the call's path as `znode` says, persistent, if it is missing, and the
+ * directories above it, as containers. A path that was a lock's before, or above one, is a
+ * container, which the servers delete when it has been empty for a while (ContainerManager). No
+ * stat tells it from a persistent znode. So one that is there and holds no data gets a persistent
+ * child with the name `keeper`, with which no server deletes it. keeper NULL: if it had children
+ * and has none now, it is created again. If the servers refuse that, it stays as it is. The call's
+ * answer is the last reply: ZKL__RC_OK with cversion 0, if no child was ever there. level:
+ * ZKL_PATH_MAX + 1 bytes in the call's struct, for the directory that is being made, then the path.
+ */
+int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__op *znode,
+                         const char *keeper);
 
 /* === the deletion of one znode ================================================================ */
 

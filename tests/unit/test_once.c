@@ -101,14 +101,29 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     }
 }
 
-/* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
+/* The path was a lock's first, or above one: its directory is a container, and servers remove those when they are empty. */
 TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
 {
-    zkl_lock *lock = kit_hold(one, JOB, NULL);
+    zkl_lock *lock = kit_hold(one, JOB, NULL), *below = kit_hold(two, JOB "/step", NULL);
     kit_release(lock);
     once(lock, 0, true);
-    ASSERT_OK(zkl__memory_reap(PLACE));
+    kit_release(below);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(zkl__memory_reap(PLACE));
+    }
     once(lock, 0, false);
+    CU_ASSERT_EQUAL(kit_children(one, JOB), 1); /* which keeps it */
+}
+
+/* Where once was first, nobody has to keep it, whether a job has succeeded or not. */
+TEST_WITH_SESSIONS(test_a_job_of_its_own_needs_no_keeper)
+{
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
+    once(lock, 1, true);
+    kit_must_write(ZKL__OP_CREATE, JOB, "locks", NULL); /* with these it is no semaphore */
+    kit_must_write(ZKL__OP_CREATE, JOB, "leases", NULL);
+    once(lock, 0, true);
+    CU_ASSERT_EQUAL(kit_children(one, JOB), 2);
 }
 
 /* A record of a slot that has not begun by the servers' clock is nobody's: else nobody would ever run the job again. */

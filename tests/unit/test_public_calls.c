@@ -596,11 +596,12 @@ static bool nothing_left(void)
     return true;
 }
 
-/* A barrier stays up as it was left, and a slot recorded; the sign of a double one, that all are in, is taken down by whoever leaves
- * next. */
+/* A barrier stays up as it was left, and a slot recorded, where it lasts; the sign of a double one, that all are in, is taken down by
+ * whoever leaves next. */
 static void clean_up(void)
 {
     (void)kit_write(ZKL__OP_SET, "/n/lock", NULL, "");
+    (void)kit_write(ZKL__OP_DELETE, "/n/lock", "keeps-the-record", NULL);
     (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
     ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL));
     use_double_barrier(keeper, "/n/double");

@@ -238,7 +238,7 @@ static size_t populate(struct recorder *stranger, const struct scene *scene, con
 static void count_children(struct recorder *stranger, const struct scene *scene, const char *path, size_t *foreign,
                            size_t *ours)
 {
-    static const char *const made[] = {"locks", "leases", "members", "pieces", "ready"};
+    static const char *const made[] = {"locks", "leases", "members", "pieces", "ready", "keeps-the-record"};
     char dir[PATH_BYTES];
     snprintf(dir, sizeof dir, "%s%s", path, places[scene->place].name);
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = dir};
