@@ -567,6 +567,14 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__
         /* It may be a container. */
         if (keeper) {
             AWAIT(it, {.kind = ZKL__OP_CREATE, .name = keeper, .mode = ZKL__PERSISTENT});
+            /* Whoever made it may have made one that ends. */
+            if (answer->rc == ZKL__RC_NODEEXISTS) {
+                AWAIT(it, {.kind = ZKL__OP_DELETE, .name = keeper, .version = -1},
+                      {.kind = ZKL__OP_CREATE, .name = keeper, .mode = ZKL__PERSISTENT});
+            }
+            if (answer->rc == ZKL__RC_NOTEMPTY) {
+                FAIL(it, ZKL_ECONFLICT, "its child %s has children", keeper);
+            }
         } else if (answer->stat.child_count == 0 && answer->stat.cversion != 0) {
             AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version}, *znode);
         }

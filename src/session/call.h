@@ -293,8 +293,9 @@ int zkl__call_changed(struct zkl__call *call);
  * directories above it, as containers. A path that was a lock's before, or above one, is a
  * container, which the servers delete when it has been empty for a while (ContainerManager). No
  * stat tells it from a persistent znode. So one that is there and holds no data gets a persistent
- * child with the name `keeper`, with which no server deletes it. keeper NULL: if it had children
- * and has none now, it is created again. If the servers refuse that, it stays as it is. The call's
+ * child with the name `keeper`, with which no server deletes it; a child of that name that another
+ * client made is replaced, for it may end with its session. keeper NULL: if it had children and has
+ * none now, it is created again. If the servers refuse that, it stays as it is. The call's
  * answer is the last reply: ZKL__RC_OK with cversion 0, if no child was ever there. level:
  * ZKL_PATH_MAX + 1 bytes in the call's struct, for the directory that is being made, then the path.
  */

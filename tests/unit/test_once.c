@@ -104,10 +104,11 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
 /* The path was a lock's first, or above one: its directory is a container, and servers remove those when they are empty. */
 TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
 {
-    zkl_lock *lock = kit_hold(one, JOB, NULL), *below = kit_hold(two, JOB "/step", NULL);
+    zkl_lock *lock = kit_hold(one, JOB, NULL), *below = kit_hold(two, JOB "/keeps-the-record", NULL);
     kit_release(lock);
-    once(lock, 0, true);
+    CU_ASSERT_EQUAL(zkl_once_prepare(one, JOB, 10000, NULL), ZKL_ECONFLICT);
     kit_release(below);
+    once(lock, 0, true);
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(zkl__memory_reap(PLACE));
     }
