@@ -198,7 +198,7 @@ int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms)
 {
     time_ms = time_ms > MOST_MS ? MOST_MS : time_ms < -MOST_MS ? -MOST_MS : time_ms;
     int64_t since = time_ms - phase_ms + length_ms / 2;
-    int64_t number = since / length_ms - (since % length_ms < 0);
+    int64_t number = since > 0 ? since / length_ms : 0; /* a record cannot be negative */
     return number * length_ms + phase_ms;
 }
 

@@ -96,8 +96,8 @@ void zkl__text_escape(char *out, size_t size, const char *text);
  * half a length to each side of the round time. Cron starts a job at a round time, a little earlier
  * or later on each host, and all these starts fall into one slot. */
 
-/* Round time, ms since 1970, of the slot that time_ms is in. length_ms > 0; 0 <= phase_ms <
- * length_ms. */
+/* Round time, ms since 1970, of the slot that time_ms is in; what is before the first one is in its
+ * slot. length_ms > 0; 0 <= phase_ms < length_ms. */
 int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms);
 
 /* The number of which data is the decimal text; 0: there is no data. -1: it is something else, or
