@@ -168,8 +168,10 @@ static const struct cli_command *whose(const char *bad)
 
 /* Says what may have been meant: an option of a subcommand, before its name; or one that is spelt
  * nearly so. */
-static int refuse(const struct cli_command *command, const char *bad, const char *why)
+static int refuse(const struct cli_command *command, const char *given, const char *why)
 {
+    char bad[64]; /* without its value; no option is as long */
+    snprintf(bad, sizeof bad, "%.*s", (int)strcspn(given, "="), given);
     const char *name = command ? command->name : NULL;
     const struct cli_command *owner = command ? NULL : whose(bad);
     const char *instead = cli_instead(name, bad);

@@ -19,14 +19,14 @@ done <<'TABLE'
 125|-w 5s run x true|-w: unknown option here; it goes after the subcommand: zklock run -w
 125|run --slot x true|did you mean '--slots'
 125|run -j '' x true|-j: '' is not a number from 0 to 10000$
-125|run --server x true|did you mean '--servers'
+125|run --server=x true|--server: unknown option; did you mean '--servers'
 125|run -Q x true|-Q: unknown option$
 125|once --slots 15m x true|did you mean '--slot'
 125|relase x|did you mean 'release'
 125|ls backup --json|options come before LOCK; a lock of that name is /locks/--json
 125|watch backup -q|options come before LOCK
 125|watch|which lock
-125|watch --record f x|^zklock: --record is no more: redirect 'zklock --json watch LOCK'
+125|watch --record=f x|^zklock: --record is no more: redirect 'zklock --json watch LOCK'
 125|watch --replay f|^zklock: --replay is no more: 'zklock --json watch LOCK' prints every change
 125|watch --replay f --speed 3|^zklock: --replay is no more
 125|watch --speed 3 x|^zklock: --speed is no more: removed together with --replay
