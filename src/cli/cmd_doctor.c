@@ -140,11 +140,15 @@ static int examine_queue(const char *path, const zkl_queue *queue)
              "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
              "made with extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
-    if (queue->foreign > 0) {
+    size_t strays = queue->foreign;
+    for (size_t i = 0; i < queue->foreign; i++) { /* zklock/once.h */
+        strays -= strcmp(queue->foreign_names[i], "keeps-the-record") == 0;
+    }
+    if (strays > 0) {
         find(false, path,
              "%zu znodes that are no contenders: they do not block the lock, and keep its "
              "directory from being reaped",
-             queue->foreign);
+             strays);
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];

@@ -1,0 +1,15 @@
+{"v":1,"time_ms":1795940818134,"event":"began"}
+{"v":1,"time_ms":1795940818137,"after_ms":0,"path":"/locks/L","contenders":[],"foreign":1}
+{"v":1,"time_ms":1795940828164,"event":"looked"}
+{"v":1,"time_ms":1795940838193,"event":"looked"}
+{"v":1,"time_ms":1795940848218,"event":"looked"}
+{"v":1,"time_ms":1795940858241,"event":"looked"}
+{"v":1,"time_ms":1795940865258,"after_ms":1795940864256,"path":"/locks/L","contenders":[],"foreign":0}
+{"v":1,"time_ms":1795940875276,"event":"looked"}
+{"v":1,"time_ms":1795940878139,"event":"began"}
+{"v":1,"time_ms":1795940878142,"after_ms":0,"path":"/locks/L","contenders":[],"foreign":0}
+{"v":1,"time_ms":1795940888155,"event":"looked"}
+{"v":1,"time_ms":1795940898176,"event":"looked"}
+{"v":1,"time_ms":1795940908194,"event":"looked"}
+{"v":1,"time_ms":1795940918210,"event":"looked"}
+{"v":1,"time_ms":1795940928228,"event":"looked"}
