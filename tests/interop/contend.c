@@ -44,17 +44,18 @@ static zkl_lock *reader; /* NULL: no read/write lock */
 
 static int make(zkl_session *session, const char *path, const char *recipe, zkl_error *err)
 {
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 60000;
     if (strcmp(recipe, "latch") == 0) {
-        return zkl_election_new(&lock, session, path, NULL, err);
+        return zkl_election_new(&lock, session, path, &options, err);
     }
     if (strcmp(recipe, "semaphore") == 0) {
-        return zkl_semaphore_new(&lock, session, path, 1, NULL, err);
+        return zkl_semaphore_new(&lock, session, path, 1, &options, err);
     }
     if (strcmp(recipe, "rw") == 0) {
-        int code = zkl_read_lock_new(&reader, session, path, NULL, err);
-        return code == ZKL_OK ? zkl_write_lock_new(&lock, session, path, NULL, err) : code;
+        int code = zkl_read_lock_new(&reader, session, path, &options, err);
+        return code == ZKL_OK ? zkl_write_lock_new(&lock, session, path, &options, err) : code;
     }
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.linger_ms = getenv("ZKLOCK_LINGER_MS") ? atoi(getenv("ZKLOCK_LINGER_MS")) : 0;
     return zkl_lock_new(&lock, session, path, &options, err);
 }
