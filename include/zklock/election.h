@@ -71,13 +71,13 @@ typedef void (*zkl_election_state_fn)(zkl_lock *lock, zkl_state state, int64_t t
  * of the event loop. To give way and stand again, at the end of the queue: zkl_lock_release.
  *
  * A campaign that fails for a reason that may pass (zkl_error_class: RETRY or LOST) is repeated,
- * 100 ms later and with backoff up to 5 s. Any other reason ends it, and so do zkl_lock_cancel, a
- * stop token (ZKL_ECANCELED), zkl_session_close (ZKL_ECLOSED) and zkl_lock_free, which makes the
- * last call before it returns. Only when changed itself calls zkl_lock_free does the last call
- * follow later, as soon as changed has returned. Errors: ZKL_EDEADLK (it stands already, or an
- * acquire or a run of this object is under way), ZKL_EINVAL (lock is no election), ZKL_ECANCELED (a
- * stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: then changed is never
- * called. */
+ * 100 ms later and with backoff up to 5 s. Any other reason ends it, and so do zkl_lock_cancel
+ * (while it does not lead), a stop token (ZKL_ECANCELED), zkl_session_close (ZKL_ECLOSED) and
+ * zkl_lock_free, which makes the last call before it returns. Only when changed itself calls
+ * zkl_lock_free does the last call follow later, as soon as changed has returned. Errors:
+ * ZKL_EDEADLK (it stands already, or an acquire or a run of this object is under way), ZKL_EINVAL
+ * (lock is no election), ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM,
+ * ZKL_ECLOSED, ZKL_EFORKED: then changed is never called. */
 ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payload,
                                zkl_error *err);
 

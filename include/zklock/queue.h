@@ -96,8 +96,8 @@ ZKL_API int zkl_queue_remove_async(zkl_session *session, const char *path, const
  * of another library ignores the request unless it listens (Curator's makeRevocable). node:
  * zkl_queue_entry.name; NULL: the first that holds. Needs the permission WRITE on that znode. Waits
  * timeout_ms at most. From any thread.
- * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL, ZKL_ETIMEOUT,
- * ZKL_ECONNECT (the connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED,
+ * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL,
+ * ZKL_ETIMEOUT and ZKL_ECONNECT (the request may have been made), ZKL_EAUTH, ZKL_ECLOSED,
  * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node,
                              int64_t timeout_ms, zkl_error *err);

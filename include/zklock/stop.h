@@ -12,9 +12,10 @@
  *
  * What ends something is not stopped: a release, a leave, the lift of a barrier, the record of a
  * job that is done, a close and a free send what they have to send, and wait as long as their own
- * timeouts say, with a raised token too. A lock that is held stays held. A call that had sent a
- * write says so in the text of ZKL_ECANCELED, as that of ZKL_ETIMEOUT does: the write may be
- * carried out.
+ * timeouts say, with a raised token too. A lock that is held stays held; but a candidate of
+ * zkl_election_stand resigns. After ZKL_ECANCELED, as after ZKL_ETIMEOUT, a write of the call may
+ * be carried out: the text of zkl_lock_commit and zkl_semaphore_resize says whether it had been
+ * sent.
  *
  * A child of fork has a copy of the token, which is raised if the parent's was. It may be raised
  * there, by an inherited signal handler too: that ends waits of the child's own sessions only.
