@@ -352,6 +352,9 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     struct once_run run = {
         .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
     zkl_error last;
+    if (ran) {
+        *ran = false;
+    }
     int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__section_init(&run.cancel, lock, 0, err) : rc;
