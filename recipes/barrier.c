@@ -8,6 +8,7 @@ struct barrier {
     struct zkl__call call;        /* first */
     char level[ZKL_PATH_MAX + 1]; /* of zkl__make_persistent */
     struct zkl__removal removal;
+    int64_t czxid; /* of the barrier that is waited for */
 };
 
 /* --- path conflict --------------------------------------------------------------------------- */
@@ -75,9 +76,12 @@ static int run_lift(struct zkl__call *call)
 
 /* A follower may lag behind the creation of the barrier, so the first read follows a sync. Later
  * reads follow an event of this path. The request is get, because exists would leave a watch behind
- * on a znode that does not exist. */
+ * on a znode that does not exist. By then the barrier may be lifted and set again, which is another
+ * znode. What has had children is no proof of that: a set makes it anew (zkl__make_persistent). */
 static int run_wait(struct zkl__call *call)
 {
+    struct barrier *barrier = (struct barrier *)call;
+    const struct zkl__stat *stat = &call->answer.stat;
     CALL_BEGIN(call);
     AWAIT(call, {.kind = ZKL__OP_SYNC});
     for (;;) {
@@ -86,7 +90,11 @@ static int run_wait(struct zkl__call *call)
             return ZKL_OK;
         }
         CHECK_REPLY(call, "the barrier cannot be read");
-        if (call->answer.stat.child_count > 0) {
+        if (barrier->czxid != 0 && stat->czxid != barrier->czxid) {
+            return ZKL_OK;
+        }
+        barrier->czxid = stat->cversion == 0 ? stat->czxid : 0;
+        if (stat->child_count > 0) {
             AWAIT_CALL(call, check_use(call));
         }
         AWAIT_CHANGE(call);
