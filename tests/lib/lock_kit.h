@@ -68,6 +68,7 @@ zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_option
 #define kit_acquire_async(lock, acquired_fn, payload) \
     ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, acquired_fn, payload, NULL))
 #define kit_await_state(lock, state) ASSERT_EVENTUALLY(zkl_lock_state(lock) == (state))
+#define kit_await_session(session, state) ASSERT_EVENTUALLY(zkl_session_state(session) == (state))
 /* Acquires and releases: was the grant unclean? */
 bool kit_unclean(zkl_lock *lock);
 /* False as soon as it is not held, true after so long. */

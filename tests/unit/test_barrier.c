@@ -17,9 +17,9 @@ TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
     put_up(one);
     wait_for(one);
     for (int i = 0; i < 20; i++) {
-        zkl__memory_suspend(zkl_session_id(one));
-        zkl__memory_resume(zkl_session_id(one));
-        ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
+        kit_suspend(one);
+        kit_resume(one);
+        kit_await_session(one, ZKL_SESSION_CONNECTED);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     lift(one);
@@ -28,7 +28,7 @@ TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
     put_up(one);
     kit_break(one, 2, 0, 0); /* a sync, a look */
     wait_for(one);
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
+    kit_await_session(one, ZKL_SESSION_SUSPENDED);
     lift(two);
     put_up(two);
     kit_resume(one);
@@ -42,7 +42,7 @@ TEST_WITH_SESSIONS(test_a_lift_takes_one_barrier)
     put_up(two);
     kit_break(one, 1, 1, 0); /* a look, the delete */
     ASSERT_OK(zkl_barrier_lift_async(one, PATH, 10000, on_ended, &box, NULL));
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
+    kit_await_session(one, ZKL_SESSION_SUSPENDED);
     put_up(two);
     kit_resume(one);
     ASSERT_OK(mailbox_code(&box, 1));
@@ -323,8 +323,10 @@ TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
     kit_must_write(ZKL__OP_SET, PATH, NULL, "");
     ASSERT_OK(zkl_barrier_wait_async(two, PATH, 200, on_ended, &box, NULL));
     put_up(two); /* made anew, and never down */
+    put_up(one);
     ASSERT_OK(zkl__memory_reap(PLACE));
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
     lift(one);
 }
 

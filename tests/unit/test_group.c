@@ -230,7 +230,7 @@ TEST_WITH_SESSIONS(test_the_dying_session_is_waited_for)
     zkl__memory_break(zkl_session_id(one), 0, 1, 0); /* though a create of ours has an unknown fate */
     ASSERT_OK(zkl_group_join_async(a, 10000, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK);
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
+    kit_await_session(one, ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_NOT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     LISTED("a=old;");

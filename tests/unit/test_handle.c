@@ -406,7 +406,7 @@ TEST_WITH_SESSIONS(test_wrong_acquires)
         ASSERT_SAYS(err, "not done: the lock was lost");
         CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
         ASSERT_SAYS(err, "lost while it was held");
-        ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
+        kit_await_session(one, ZKL_SESSION_CONNECTED);
     }
 }
 

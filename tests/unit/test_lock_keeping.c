@@ -14,7 +14,7 @@ TEST_WITH_SESSIONS(test_persistent)
     zkl_error err = {0};
     (void)kit_hold(one, PATH, DELAYED);
     kit_expire(one);
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
+    kit_await_session(one, ZKL_SESSION_CONNECTED);
     ASSERT_OK(zkl__memory_reap("memory:kit"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(kit_lock(two, PATH, DELAYED), 0, NULL, &err), ZKL_EBUSY);
     ASSERT_SAYS(err, "delay_after_crash_ms");

@@ -186,7 +186,7 @@ struct away {
 /* Comes back when the lease is over. */
 static void *come_back(void *lock)
 {
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
+    kit_await_session(one, ZKL_SESSION_SUSPENDED);
     ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     kit_resume(one);
     return NULL;

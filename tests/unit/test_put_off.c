@@ -38,7 +38,7 @@ bool __wrap_zkl__session_enter_if_ours(zkl_session *session);
 bool __wrap_zkl__session_enter_if_ours(zkl_session *session)
 {
     if (atomic_exchange(&connects_first, false)) {
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
+        kit_await_session(session, ZKL_SESSION_CONNECTED);
     }
     return __real_zkl__session_enter_if_ours(session);
 }

@@ -412,7 +412,7 @@ TEST(test_resized_over_lost_replies)
         kit_must_write(ZKL__OP_CREATE, POOL, NULL, "3");
         zkl__memory_break(zkl_session_id(one), cases[i].whole, cases[i].half, cases[i].lost);
         ASSERT_OK(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL));
-        ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
+        kit_await_session(one, ZKL_SESSION_SUSPENDED);
         for (int k = 0; k < 2 && cases[i].written[k]; k++) {
             kit_must_write(ZKL__OP_SET, POOL, NULL, cases[i].written[k]);
         }

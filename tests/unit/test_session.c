@@ -122,9 +122,9 @@ TEST(test_many_changes_for_a_slow_listener)
         SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &box, .callbacks = ZKL_CALLBACKS_DISPATCH));
     for (int i = 0; i < 20; i++) {
         kit_suspend(session);
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
+        kit_await_session(session, ZKL_SESSION_SUSPENDED);
         kit_resume(session);
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
+        kit_await_session(session, ZKL_SESSION_CONNECTED);
         if (i == 10) {
             expire(session);
         }
