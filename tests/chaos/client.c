@@ -30,7 +30,6 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 {
     struct object *o = payload;
     struct client *c = o->owner;
-    (void)lock;
     int delay = meet_callbacks();
     int64_t before = c->cancelled_delay;
     if (before >= 0) {
@@ -47,7 +46,6 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     struct object *o = payload;
     struct client *c = o->owner;
-    (void)lock;
     if (state != ZKL_STATE_LOST) {
         return;
     }

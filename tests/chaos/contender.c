@@ -242,7 +242,6 @@ void object_write(const struct object *o, int64_t token, bool stays)
 /* What the machine alone does to a wait, in this process, all the time: that is not the library's. */
 static void *run_control(void *unused)
 {
-    (void)unused;
     char name[HISTORY_WORD];
     snprintf(name, sizeof name, "%.30s.control", process.name);
     while (!process.enough) {

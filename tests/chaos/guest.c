@@ -33,7 +33,6 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 {
     struct object *o = payload;
     struct guest *g = o->owner;
-    (void)lock;
     object_note_done(o, code, grant, err);
     g->token = grant ? grant->token : 0;
     g->granted = code == ZKL_OK;
@@ -41,7 +40,6 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    (void)lock;
     if (state == ZKL_STATE_LOST) {
         object_note(payload, HISTORY_told, NULL, 0, 0);
     }
@@ -50,14 +48,12 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 static void on_asked(zkl_lock *lock, void *payload)
 {
     struct guest *g = ((struct object *)payload)->owner;
-    (void)lock;
     object_note(payload, HISTORY_heard, NULL, g->token, 0);
 }
 
 static void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
 {
     struct visit *v = payload;
-    (void)session;
     if (state == ZKL_SESSION_LOST) {
         v->lost = true;
     }

@@ -26,7 +26,6 @@ static void note(const struct member *m, enum history_op op, const char *result)
 static void on_changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     char text[HISTORY_WORD] = "";
-    (void)watcher;
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "+" : "", ids[i]);
@@ -113,7 +112,6 @@ static void on_revoked(zkl_partition *partition, const char *name, bool lost, vo
 {
     struct pieces *p = payload;
     struct piece *piece = &p->all[atoi(name + 1)];
-    (void)partition;
     piece->turn++;
     note_piece(piece, &(struct history_line){.op = HISTORY_release, .result = lost ? "lost" : NULL});
 }

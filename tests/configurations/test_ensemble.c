@@ -125,10 +125,7 @@ TEST(test_rolling_upgrade)
     holds(text, "held throughout, 20 queued, granted in their order");
 }
 
-static void ignore_event(zhandle_t *zh, int type, int state, const char *path, void *context)
-{
-    (void)zh, (void)type, (void)state, (void)path, (void)context;
-}
+static void ignore_event(zhandle_t *zh, int type, int state, const char *path, void *context) {}
 
 /* zoo_reconfig, until the ensemble takes it. */
 static bool reconfigure(zhandle_t *zh, const char *joining, const char *leaving)

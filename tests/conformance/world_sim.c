@@ -37,7 +37,6 @@ static void listen(struct sim *s, int client, const struct zkl__event *event)
                                              [ZKL__EV_REPLY] = RECORD_REPLY,
                                              [ZKL__EV_WATCH] = RECORD_WATCH};
     struct world_session *session = the_world.sessions[client];
-    (void)s;
     if (!session || session->count == RECORDS) {
         return;
     }
@@ -93,7 +92,6 @@ static bool is_answered(const struct world_session *session, uint64_t id)
 
 static bool is_connected(const struct world_session *session, uint64_t id)
 {
-    (void)id;
     return session->world->s->clients[session->client].handle.state == SIM_HANDLE_CONNECTED;
 }
 

@@ -33,8 +33,6 @@ static bool failed(const struct world_session *session, const char *what)
 /* The server that it is compared with removes no empty containers, so nor does the in-process store. */
 static int64_t no_housekeeping(struct zkl__store *store, int64_t now_ns)
 {
-    (void)store;
-    (void)now_ns;
     return INT64_MAX;
 }
 

@@ -27,7 +27,6 @@ static union block {
 static void *heap_alloc(void *payload, size_t size)
 {
     union block *block = free_blocks;
-    (void)payload;
     if (!block || size > BLOCK) {
         fprintf(stderr, "hot_path: %zu bytes: more than it has\n", size);
         exit(1);
@@ -39,7 +38,6 @@ static void *heap_alloc(void *payload, size_t size)
 static void heap_release(void *payload, void *ptr)
 {
     union block *block = ptr;
-    (void)payload;
     if (block) {
         block->next = free_blocks;
         free_blocks = block;
@@ -66,7 +64,6 @@ static long granted, requests;
 
 static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
-    (void)ctx;
     if (op_count == OPS) {
         return ZKL_ELIMIT;
     }
@@ -79,12 +76,7 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     return ZKL_OK;
 }
 
-static void told_state(void *ctx, zkl_connection_state state, int code)
-{
-    (void)ctx;
-    (void)state;
-    (void)code;
-}
+static void told_state(void *ctx, zkl_connection_state state, int code) {}
 
 static void step(struct zkl__event event)
 {
@@ -108,7 +100,6 @@ static void answer_all(void)
 
 static void notify(void *owner, const struct zkl__outcome *outcome)
 {
-    (void)owner;
     granted += outcome->kind == ZKL__GRANTED;
 }
 

@@ -55,13 +55,11 @@ static void await_events(size_t expected)
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *why, void *payload)
 {
-    (void)lock, (void)code, (void)grant, (void)why, (void)payload;
     note_event();
 }
 
 static void on_done(int code, const zkl_error *why, void *payload)
 {
-    (void)code, (void)why, (void)payload;
     note_event();
 }
 
@@ -73,7 +71,6 @@ static void release_acquired(zkl_lock *lock, int code, const zkl_grant *grant, c
 
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    (void)lock, (void)state, (void)payload;
     note_event();
 }
 
@@ -173,10 +170,7 @@ static void live(make_fn make, const zkl_lock_options *options)
     phase("free");
 }
 
-static void visit(const char *path, zkl_state state, int64_t token, void *payload)
-{
-    (void)path, (void)state, (void)token, (void)payload;
-}
+static void visit(const char *path, zkl_state state, int64_t token, void *payload) {}
 
 static void many_reads(void)
 {
@@ -512,7 +506,6 @@ static void many_groups(void)
 
 static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
-    (void)observer, (void)leader, (void)payload;
     note_event();
 }
 
@@ -586,14 +579,10 @@ static void many_listed(void)
 
 static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
-    (void)partition, (void)piece, (void)token, (void)payload;
     note_event();
 }
 
-static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition, (void)piece, (void)lost, (void)payload;
-}
+static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload) {}
 
 static void many_pieces(void)
 {

@@ -116,10 +116,7 @@ static bool wire_same(struct wire a, struct wire b)
 /* --- contenders ---------------------------------------------------------------------------------------------------------- */
 
 /* The position is told of what is read anyway: so no row may differ with it. */
-static void no_position(zkl_lock *which, size_t ahead, void *payload)
-{
-    (void)which, (void)ahead, (void)payload;
-}
+static void no_position(zkl_lock *which, size_t ahead, void *payload) {}
 
 static const zkl_lock_options options = {
     .size = sizeof options, .metadata = "cost", .release_timeout_ms = SOON, .position_fn = no_position};

@@ -7,7 +7,6 @@ static int told;
 
 static void on_log(void *ctx, zkl_log_level level, const char *line)
 {
-    (void)ctx;
     MUST(level >= ZKL_LOG_ERROR && level <= ZKL_LOG_DEBUG);
     MUST(fuzz_one_line(line, 512));
     told++;

@@ -26,7 +26,6 @@ static void replay_file(const char *path)
 
 static int replay(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
-    (void)stat, (void)ftw;
     if (type == FTW_F) {
         replay_file(path);
     }

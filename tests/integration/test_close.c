@@ -79,7 +79,6 @@ static int64_t signalled = INT64_MAX;
 
 static void on_alarm(int number)
 {
-    (void)number;
     signalled = now_ms();
 }
 

@@ -33,14 +33,7 @@ static void count_warning(const zkl_log_record *record, void *payload)
 
 #define WATCHED 100 /* their paths together are more than the server takes */
 
-static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    (void)lock;
-    (void)code;
-    (void)grant;
-    (void)err;
-    (void)payload;
-}
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload) {}
 
 /* What the client library asks for behind each connect is too large for this server, which closes the connection: an operator is told. */
 TEST(test_watches_too_large)

@@ -45,16 +45,12 @@ struct count {
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct count *count = payload;
-    (void)lock;
-    (void)grant;
-    (void)err;
     atomic_fetch_add(code == ZKL_OK ? &count->granted : &count->refused, 1);
 }
 
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     struct count *count = payload;
-    (void)lock;
     count->lost += state == ZKL_STATE_LOST;
 }
 

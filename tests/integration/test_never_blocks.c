@@ -167,7 +167,6 @@ static int begun, ended;
 static void on_done(int code, const zkl_error *err, void *payload)
 {
     struct outcome *outcome = payload;
-    (void)err;
     outcome->code = code;
     outcome->count++;
     ended++;
@@ -175,7 +174,6 @@ static void on_done(int code, const zkl_error *err, void *payload)
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)lock, (void)grant;
     on_done(code, err, payload);
 }
 

@@ -83,7 +83,6 @@ static void refuse_permissions(const struct stage *stage, int perms)
 /* No znode and no byte more than there is. */
 static void refuse_growth(const struct stage *stage, int perms)
 {
-    (void)perms;
     static const char limits[] = "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=1";
     static const char *const parts[] = {"", "/zookeeper_stats", "/zookeeper_limits"}, *const data[] = {
                                                                                           "", "count=1,bytes=0",
@@ -99,7 +98,6 @@ static void refuse_growth(const struct stage *stage, int perms)
 /* In one transaction: nothing of it is made again in between. */
 static void refuse_existence(const struct stage *stage, int perms)
 {
-    (void)perms;
     char paths[DEEP][256];
     zoo_op_t ops[DEEP];
     zoo_op_result_t results[DEEP];

@@ -78,7 +78,6 @@ static void play(int way)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
     zkl_error err = {0};

@@ -162,7 +162,6 @@ static void meet_at_barrier(int round)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err;
     options.session_timeout_ms = 15000; /* others.sh says why */

@@ -101,7 +101,6 @@ static void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
 {
     struct heard *heard = arg;
     long long never = 0;
-    (void)lock;
     atomic_compare_exchange_strong(&heard->first_ns[state], &never, boot_ns());
 }
 

@@ -26,19 +26,16 @@ static inline const char *op_name(enum zkl__op_kind kind)
 /* The heap of the C library. */
 static inline void *plain_alloc(void *payload, size_t size)
 {
-    (void)payload;
     return malloc(size);
 }
 
 static inline void *plain_resize(void *payload, void *ptr, size_t size)
 {
-    (void)payload;
     return realloc(ptr, size);
 }
 
 static inline void plain_release(void *payload, void *ptr)
 {
-    (void)payload;
     free(ptr);
 }
 

@@ -124,7 +124,6 @@ static FILE *create_file(const char *dir, const char *name)
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
-    (void)stat, (void)type, (void)ftw;
     return remove(path);
 }
 

@@ -104,7 +104,6 @@ struct outcome {
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct outcome *outcome = payload;
-    (void)lock, (void)err;
     CU_ASSERT_EQUAL(grant != NULL, code == ZKL_OK);
     outcome->code = code;
     outcome->times++;

@@ -397,19 +397,12 @@ void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock});
 }
 
-void ignore_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
-{
-    (void)partition, (void)piece, (void)token, (void)payload;
-}
+void ignore_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload) {}
 
-void ignore_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition, (void)piece, (void)lost, (void)payload;
-}
+void ignore_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload) {}
 
 int run_nothing(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)cancel, (void)token, (void)payload;
     return 1;
 }
 

@@ -122,7 +122,6 @@ static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
 
 static void on_log(void *ctx, zkl_log_level level, const char *line)
 {
-    (void)ctx;
     if (getenv("ZKLOCK_TEST_LOG")) {
         fprintf(stderr, "[%d] %s\n", (int)level, line);
     }

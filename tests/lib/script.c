@@ -12,7 +12,6 @@ const struct zkl__rule script_reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(Z
 
 static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
-    (void)ctx;
     if (script.refuse_count > 0 && (script.refuse_kind == ZKL__OP_NONE || script.refuse_kind == op->kind)) {
         if (script.refuse_skip == 0) {
             script.refuse_count--;
@@ -29,13 +28,11 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 
 static void port_state(void *ctx, zkl_connection_state state, int code)
 {
-    (void)ctx, (void)code;
     script.state = state;
 }
 
 static void port_log(void *ctx, zkl_log_level level, const char *path, unsigned number, const char *what)
 {
-    (void)ctx;
     if (level == ZKL_LOG_WARN) {
         snprintf(script.warned, sizeof script.warned, "%s#%u: %s", path ? path : "", number, what);
         script.warnings++;

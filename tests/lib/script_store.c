@@ -8,7 +8,6 @@ static char servers[] = "memory:script";
 
 static void on_connected(void *ctx, const struct zkl__connection *connection)
 {
-    (void)ctx;
     script_step((struct zkl__event){.kind = ZKL__EV_CONNECTED,
                                     .session_id = connection->session_id,
                                     .timeout = script.timeout,
@@ -18,19 +17,16 @@ static void on_connected(void *ctx, const struct zkl__connection *connection)
 
 static void on_suspended(void *ctx)
 {
-    (void)ctx;
     script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED});
 }
 
 static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
 {
-    (void)ctx;
     script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = id, .reply = reply});
 }
 
 static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
 {
-    (void)ctx;
     script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = event, .path = path});
 }
 

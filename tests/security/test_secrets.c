@@ -19,13 +19,11 @@ static bool holds_canary(const void *bytes, size_t size)
 
 static void *heap_alloc(void *payload, size_t size)
 {
-    (void)payload;
     return calloc(1, size);
 }
 
 static void heap_release(void *payload, void *ptr)
 {
-    (void)payload;
     if (ptr) {
         pthread_mutex_lock(&mutex);
         dirty += holds_canary(ptr, malloc_usable_size(ptr));
@@ -56,7 +54,6 @@ static size_t log_length;
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     fprintf(log_stream, "%s\n", record->line);
     fflush(log_stream);
 }

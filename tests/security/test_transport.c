@@ -13,7 +13,6 @@ static int lines;
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     lines++;
     CU_ASSERT_PTR_NULL(strstr(record->line, "kanari"));
 }

@@ -78,8 +78,6 @@ static void expect(int code)
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     uint64_t dice = stage.seed ^ (uint64_t)stage.completed++;
-    (void)err;
-    (void)payload;
     expect(code);
     if ((grant != NULL) != (code == ZKL_OK)) {
         wonder("grant without a grant", code);
@@ -92,7 +90,6 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 static void on_change(zkl_lock *lock, zkl_state state, void *payload)
 {
     uint64_t dice = stage.seed ^ (uint64_t)state ^ (uint64_t)stage.completed;
-    (void)payload;
     if (zkl_lock_token(lock) < 0) {
         wonder("token in a callback", (int)state);
     }
@@ -103,8 +100,6 @@ static void on_change(zkl_lock *lock, zkl_state state, void *payload)
 
 static void on_session_change(zkl_session *session, zkl_connection_state state, void *payload)
 {
-    (void)session;
-    (void)payload;
     if (state == ZKL_SESSION_LOST) {
         stage.expiries++;
     }
@@ -155,8 +150,6 @@ static void acquire_async_of(zkl_lock *lock, uint64_t *dice)
 
 static void visit(const char *path, zkl_state state, int64_t token, void *payload)
 {
-    (void)path;
-    (void)payload;
     if (state == ZKL_STATE_IDLE || token < 0) {
         wonder("visited", (int)state);
     }

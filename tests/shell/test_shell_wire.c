@@ -68,7 +68,6 @@ static void close_at(zkl_session *session, struct proxy *proxy)
 static enum proxy_fate fate_of_play(void *payload, int nth, int type)
 {
     const struct play *play = payload;
-    (void)type;
     return nth == play->nth ? play->fate : PROXY_SERVE;
 }
 
@@ -162,9 +161,6 @@ static struct {
 
 static enum proxy_fate fate_by_chance(void *payload, int nth, int type)
 {
-    (void)payload;
-    (void)nth;
-    (void)type;
     if (chance.off || !dice_once_in(&chance.dice, 40)) {
         return PROXY_SERVE;
     }
@@ -181,9 +177,6 @@ struct contender {
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)grant;
-    (void)err;
-    (void)payload;
     chance.completed++;
     if (code == ZKL_OK) {
         chance.grants++;
@@ -257,15 +250,12 @@ static atomic_bool lying;
 
 static enum proxy_fate fate_of_lists(void *payload, int nth, int type)
 {
-    (void)payload;
-    (void)nth;
     return type == PROXY_OP_CHILDREN && lying ? PROXY_LIE : PROXY_SERVE;
 }
 
 /* One name more than it has, as much as is left when the stat is cut off, which would be read as names. */
 static void count_too_high(void *payload, int type, unsigned char *answer, size_t *size)
 {
-    (void)payload;
     if (type == PROXY_OP_CHILDREN && *size >= HEADER + 4 + STAT) {
         answer[HEADER + 3]++;
         *size -= STAT;
@@ -275,7 +265,6 @@ static void count_too_high(void *payload, int type, unsigned char *answer, size_
 static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     atomic_int *told = payload;
-    (void)watcher;
     for (size_t i = 0; i < count; i++) {
         *told += strcmp(ids[i], "a") == 0;
     }
@@ -377,7 +366,6 @@ TEST(test_an_end_that_is_none)
 /* payload: the types that it does not know, up to a 0. */
 static enum proxy_fate fate_by_age(void *payload, int nth, int type)
 {
-    (void)nth;
     for (const int *unknown = payload; *unknown != 0; unknown++) {
         if (type == *unknown) {
             return PROXY_UNIMPLEMENTED;

@@ -391,7 +391,6 @@ struct entering {
 static void enter_again(int code, const zkl_error *err, void *payload)
 {
     struct entering *entering = payload;
-    (void)err;
     CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
     if (entering->ends++ < 3) {
         entering->refused = zkl_double_barrier_enter_async(entering->barrier, 10000, enter_again, payload, NULL);

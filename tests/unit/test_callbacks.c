@@ -113,7 +113,6 @@ TEST_WITH_SESSIONS(test_a_callback_that_blocks)
 static void free_inner_when_ended(int code, const zkl_error *err, void *payload)
 {
     struct gate *gate = payload;
-    (void)code, (void)err;
     kit_free(gate->inner);
     gate->left = true;
 }
@@ -121,13 +120,11 @@ static void free_inner_when_ended(int code, const zkl_error *err, void *payload)
 static void free_inner_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
                                      void *payload)
 {
-    (void)lock, (void)grant;
     free_inner_when_ended(code, err, payload);
 }
 
 static void free_inner_when_held(zkl_lock *lock, zkl_state state, void *payload)
 {
-    (void)lock;
     free_inner_when_ended((int)state, NULL, payload);
 }
 
@@ -198,7 +195,6 @@ static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *gr
                                    void *payload)
 {
     on_acquired(lock, zkl_session_dispatch(one), grant, err, payload);
-    (void)code;
 }
 
 #define THOUSAND 1000
@@ -349,7 +345,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_eve
 
 static void *dispatch(void *arg)
 {
-    (void)arg;
     return (void *)(intptr_t)zkl_session_dispatch(one);
 }
 
@@ -401,7 +396,6 @@ static struct {
 
 static void run_late(void *owner)
 {
-    (void)owner;
     end.has_run = true;
 }
 

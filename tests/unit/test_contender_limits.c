@@ -86,7 +86,6 @@ static struct answered {
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
-    (void)request;
     answered.count++;
     answered.reply = *reply;
 }
@@ -154,7 +153,6 @@ TEST(test_too_many_watched_bytes)
 
 static bool count_shown(void *owner, const struct zkl__leader *leader)
 {
-    (void)leader;
     return ++*(int *)owner;
 }
 

@@ -149,7 +149,6 @@ TEST_WITH_SESSIONS(test_observer_behind_another_forgery)
 
 static void free_observer(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
-    (void)leader;
     zkl_election_observer_free(observer);
     mailbox_put(payload, (struct letter){.from = observer});
 }
@@ -309,7 +308,6 @@ static char published[5];
 
 static void on_published(int code, const zkl_error *err, void *value)
 {
-    (void)err;
     ASSERT_OK(code);
     strcat(published, value);
 }
@@ -340,7 +338,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_the_last_that_is_published_stays)
 
 static void stand_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)grant, (void)err;
     CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, payload, NULL), ZKL_ECANCELED);
 }

@@ -45,13 +45,11 @@ static void fork_once(struct forker *forker)
 
 static void fork_when_ended(int code, const zkl_error *err, void *payload)
 {
-    (void)code, (void)err;
     fork_once(payload);
 }
 
 static void fork_when_granted(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)lock, (void)grant;
     fork_when_ended(code, err, payload);
 }
 
@@ -76,7 +74,6 @@ static void check_child(const struct forker *forker, bool fine)
 
 static void fork_when_suspended(zkl_session *session, zkl_connection_state state, void *payload)
 {
-    (void)session;
     if (state == ZKL_SESSION_SUSPENDED) {
         fork_once(payload);
     }
@@ -84,7 +81,6 @@ static void fork_when_suspended(zkl_session *session, zkl_connection_state state
 
 static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
 {
-    (void)lock, (void)state;
     fork_once(payload);
 }
 
@@ -159,13 +155,11 @@ struct forking_member {
 
 static void fork_when_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
-    (void)partition, (void)piece, (void)token;
     fork_once(&((struct forking_member *)payload)->assigned);
 }
 
 static void fork_when_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
-    (void)partition, (void)piece, (void)lost;
     fork_once(&((struct forking_member *)payload)->revoked);
 }
 
@@ -231,7 +225,6 @@ static atomic_int looks;
 /* In the place of the C library's: the client library's pipe is being looked for all the time. */
 DIR *opendir(const char *name)
 {
-    (void)name;
     looks++;
     poll(NULL, 0, pause_ms);
     return NULL;
@@ -327,7 +320,6 @@ TEST(test_a_token_of_the_parent)
 
 static void *raise_stop(void *arg)
 {
-    (void)arg;
     zkl_stop_raise(&stop);
     return NULL;
 }

@@ -311,7 +311,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_free)
 static void join_again(int code, const zkl_error *err, void *payload)
 {
     zkl_group **group = payload;
-    (void)err;
     CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_group_join_async(*group, 5000, join_again, payload, NULL), ZKL_ECANCELED);
 }

@@ -293,10 +293,7 @@ static bool quotes(const zkl_error *err, size_t recipe)
 
 #define ON(recipe) (1U << ZKL_RECIPE_##recipe)
 
-static void on_position(zkl_lock *lock, size_t ahead, void *payload)
-{
-    (void)lock, (void)ahead, (void)payload;
-}
+static void on_position(zkl_lock *lock, size_t ahead, void *payload) {}
 
 /* An option that some recipes take, or with another `problem` a value or a second option that a lock refuses. */
 static const struct refusal {

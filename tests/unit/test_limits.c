@@ -50,8 +50,6 @@ int __wrap_timerfd_create(int clock, int flags)
 
 static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)token;
-    (void)payload;
     return zkl_cancel_raised(cancel);
 }
 

@@ -231,10 +231,7 @@ TEST_WHILE_HELD(test_let_go)
 
 /* --- what is under way --------------------------------------------------------------------------------------------- */
 
-static void done(struct zkl__request *request, const struct zkl__reply *reply)
-{
-    (void)request, (void)reply;
-}
+static void done(struct zkl__request *request, const struct zkl__reply *reply) {}
 
 static void send_set(struct zkl__request *request)
 {

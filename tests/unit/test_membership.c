@@ -26,10 +26,7 @@ static struct world {
 
 static struct zkl__peer_queue queue; /* has no rival */
 
-static void note(void *owner)
-{
-    (void)owner;
-}
+static void note(void *owner) {}
 
 static uint64_t roll(uint64_t sides)
 {

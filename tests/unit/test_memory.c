@@ -103,10 +103,7 @@ TEST_ON_A_TREE(test_sequence_end)
     expect_name("/q/n", "n2147483647");
 }
 
-static void ignore(void *ctx, const struct zkl__connection *connection)
-{
-    (void)ctx, (void)connection;
-}
+static void ignore(void *ctx, const struct zkl__connection *connection) {}
 
 static enum zkl__rc meddle(struct zkl__op op)
 {

@@ -158,7 +158,6 @@ TEST_WITH_SESSIONS(test_a_record_that_is_none)
 
 static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)cancel, (void)token;
     kit_remove_node(payload);
     kit_await_state(payload, ZKL_STATE_LOST);
     return 0;
@@ -196,7 +195,6 @@ static void *come_back(void *lock)
 static int succeed_and_go_away(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct away *away = payload;
-    (void)cancel, (void)token;
     kit_break(one, 0, 0, 1);
     kit_start_thread(&away->thread, come_back, away->lock);
     return 0;

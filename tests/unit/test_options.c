@@ -201,7 +201,6 @@ static int try_partition(const void *options, zkl_error *err)
 
 static int try_stats(const void *options, zkl_error *err)
 {
-    (void)err;
     return zkl_session_stats(session, (void *)(uintptr_t)options);
 }
 

@@ -10,7 +10,6 @@
 
 static void count_end(int code, const zkl_error *err, void *ends)
 {
-    (void)code, (void)err;
     (*(atomic_int *)ends)++;
 }
 

@@ -19,7 +19,6 @@ static struct worker {
 static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
     struct worker *worker = payload;
-    (void)partition, (void)piece;
     CU_ASSERT(token > 0);
     worker->assigned++;
 }
@@ -27,7 +26,6 @@ static void on_assigned(zkl_partition *partition, const char *piece, int64_t tok
 static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
     struct worker *worker = payload;
-    (void)partition, (void)piece;
     worker->lost += lost;
     worker->revoked++;
 }
@@ -252,7 +250,6 @@ static struct inside {
 
 static void inside_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
-    (void)token, (void)payload;
     inside.assigned++;
     inside.held = zkl_partition_owns(partition, piece);
     if (inside.assigned == 3 && inside.frees) {
@@ -269,13 +266,11 @@ static struct mailbox inside_box = MAILBOX_INIT;
 
 static void on_stopped_inside(int code, const zkl_error *err, void *payload)
 {
-    (void)err, (void)payload;
     mailbox_put(&inside_box, (struct letter){.code = code, .granted = inside.revoked != inside.assigned});
 }
 
 static void inside_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
-    (void)payload;
     CU_ASSERT_FALSE(lost);
     CU_ASSERT_FALSE(zkl_partition_owns(partition, piece));
     CU_ASSERT(!inside.frees || zkl_partition_start(partition, NULL) == ZKL_ECANCELED);
@@ -317,7 +312,6 @@ TEST(test_stop_and_free_from_a_callback)
 /* code; granted: something was owned yet. */
 static void on_stopped(int code, const zkl_error *err, void *payload)
 {
-    (void)err;
     mailbox_put(payload, (struct letter){.code = code, .granted = workers[0].assigned != workers[0].revoked});
 }
 
@@ -386,7 +380,6 @@ TEST(test_ways_a_stop_ends)
 /* From its own callback: the piece that this is about is revoked, too, before done. */
 static void assigned_stops(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
-    (void)piece, (void)token, (void)payload;
     if (++inside.assigned == 3) {
         ASSERT_OK(zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL));
         ASSERT_OK(zkl_partition_stop(partition, NULL)); /* the others */
@@ -444,7 +437,6 @@ static struct {
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     if (strcmp(record->source, "partition") != 0) {
         return;
     }

@@ -33,7 +33,6 @@ static int index_of(const char *name)
 static void on_assigned(zkl_partition *partition, const char *name, int64_t token, void *payload)
 {
     int me = *(int *)payload;
-    (void)partition, (void)token;
     pthread_mutex_lock(&mutex);
     works[me][index_of(name)] = (struct work){.runs = true, .state = -1};
     seen[me].assigned++;
@@ -44,7 +43,6 @@ static void on_revoked(zkl_partition *partition, const char *name, bool lost, vo
 {
     int me = *(int *)payload;
     struct work *work = &works[me][index_of(name)];
-    (void)partition;
     pthread_mutex_lock(&mutex);
     work->runs = false;
     work->ends = true;
@@ -55,7 +53,6 @@ static void on_revoked(zkl_partition *partition, const char *name, bool lost, vo
 
 static void on_state(zkl_partition *partition, const char *name, zkl_state state, void *payload)
 {
-    (void)partition;
     pthread_mutex_lock(&mutex);
     works[*(int *)payload][index_of(name)].state = (int)state;
     pthread_mutex_unlock(&mutex);
@@ -256,7 +253,6 @@ TEST(test_no_stall)
 
 static void on_stopped(int code, const zkl_error *err, void *payload)
 {
-    (void)err;
     mailbox_put(payload, (struct letter){.code = code, .granted = how_many(0, true) > 0});
 }
 
@@ -291,7 +287,6 @@ static atomic_int answered, bad_answers;
 
 static void answers_at_once(zkl_partition *partition, const char *name, bool lost, void *payload)
 {
-    (void)lost, (void)payload;
     bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_OK;
     bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_ENOTHELD;
     bad_answers += zkl_partition_remaining_ms(partition, name) > 0;
@@ -300,7 +295,6 @@ static void answers_at_once(zkl_partition *partition, const char *name, bool los
 
 static void needs_no_answer(zkl_partition *partition, const char *name, bool lost, void *payload)
 {
-    (void)lost, (void)payload;
     bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_ENOTHELD;
     bad_answers += zkl_partition_remaining_ms(partition, name) == 0; /* until this has returned */
     answered++;

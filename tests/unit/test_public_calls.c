@@ -54,36 +54,22 @@ static struct mailbox unread = MAILBOX_INIT;
 
 static void on_done(int code, const zkl_error *err, void *payload)
 {
-    (void)err, (void)payload;
     last_code = code;
     completions++;
 }
 
 static void on_acquire(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)lock, (void)grant;
     on_done(code, err, payload);
 }
 
-static void on_path(const char *path, const zkl_contender_stats *stats, void *payload)
-{
-    (void)path, (void)stats, (void)payload;
-}
+static void on_path(const char *path, const zkl_contender_stats *stats, void *payload) {}
 
-static void on_lock(const char *path, zkl_state state, int64_t token, void *payload)
-{
-    (void)path, (void)state, (void)token, (void)payload;
-}
+static void on_lock(const char *path, zkl_state state, int64_t token, void *payload) {}
 
-static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
-{
-    (void)lock, (void)state, (void)token, (void)err, (void)payload;
-}
+static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload) {}
 
-static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
-{
-    (void)watcher, (void)ids, (void)count, (void)payload;
-}
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload) {}
 
 /* --- the rows --------------------------------------------------------------------------------------------------------- */
 
@@ -658,7 +644,6 @@ static bool is_right(const struct row *row, enum way way, int code)
 
 static void on_stopped(int code, const zkl_error *err, void *payload)
 {
-    (void)err;
     CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
     *(atomic_bool *)payload = true;
 }

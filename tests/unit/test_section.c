@@ -24,7 +24,6 @@ static bool readable(const zkl_cancel *cancel, int timeout_ms)
 static int run_section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct section *section = payload;
-    (void)token;
     section->runs++;
     CU_ASSERT_FALSE(readable(cancel, 0));
     if (section->harm) {
@@ -99,7 +98,6 @@ TEST_WITH_SESSIONS(test_with_lock_that_lingers_is_replaced)
 
 static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)token;
     kit_release(payload);
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     return 0;
@@ -260,7 +258,6 @@ static int finish(struct work *work)
 static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct work *work = payload;
-    (void)token;
     atomic_store(&work->runs, true);
     ASSERT_EVENTUALLY(zkl_cancel_raised(cancel) && atomic_load(&work->go));
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
@@ -289,7 +286,6 @@ TEST(test_close_waits_for_a_term)
 static int acquire_inside(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct work *work = payload;
-    (void)cancel, (void)token;
     atomic_store(&work->runs, true);
     work->inner = zkl_lock_acquire(work->other, ZKL_WAIT_FOREVER, NULL, NULL);
     return 0;
@@ -311,7 +307,6 @@ TEST(test_a_section_that_waits_for_another_lock)
 static int close_inside(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct work *work = payload;
-    (void)token;
     work->inner = zkl_session_close(one, 1000);
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     atomic_store(&work->runs, true);
@@ -330,7 +325,6 @@ TEST_WITH_SESSIONS(test_close_in_a_section)
 static int end_when_it_likes(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct work *work = payload;
-    (void)token;
     atomic_store(&work->runs, true);
     ASSERT_EVENTUALLY(atomic_load(&work->go));
     CU_ASSERT(zkl_cancel_raised(cancel));

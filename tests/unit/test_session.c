@@ -193,7 +193,6 @@ static struct {
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     logged.deep += record->level == ZKL_LOG_DEBUG;
     for (const char *c = record->line; *c; c++) {
         logged.bad += (unsigned char)*c < 0x20 || *c == 0x7f;
@@ -348,7 +347,6 @@ static int shown[WAITS + 1];      /* how often */
 
 static void visit(const char *path, zkl_state state, int64_t token, void *payload)
 {
-    (void)payload;
     EACH_ROW (i, paths) {
         if (strcmp(path, paths[i]) == 0) {
             CU_ASSERT_EQUAL(state, i < WAITS ? ZKL_STATE_HELD : ZKL_STATE_WAITING);

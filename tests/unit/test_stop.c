@@ -19,7 +19,6 @@ static void begin(void)
 
 static int no_section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)cancel, (void)token, (void)payload;
     CU_FAIL_FATAL("ran under a raised token");
     return 0;
 }
@@ -72,7 +71,6 @@ static void await_sleep(void)
 
 static void on_signal(int number)
 {
-    (void)number;
     zkl_stop_raise(&stop);
 }
 
@@ -129,7 +127,6 @@ TEST(test_an_open_ends)
 
 static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)token;
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     zkl_stop_raise(payload);
     return EVENTUALLY(zkl_cancel_raised(cancel)) ? 7 : 0;
@@ -148,7 +145,6 @@ TEST_WITH_A_TOKEN(test_section_and_what_ends_something)
 
 static int job(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)cancel, (void)token;
     zkl_stop_raise(payload);
     return 0;
 }

@@ -83,14 +83,12 @@ static void pause_a_little(void)
 
 static void log_slowly(const zkl_log_record *record, void *payload)
 {
-    (void)record, (void)payload;
     pause_a_little();
 }
 
 static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct victim *victim = payload;
-    (void)token;
     pause_a_little();
     victim->calls++;
     return zkl_cancel_raised(cancel);
@@ -126,14 +124,12 @@ TEST(test_before_many_calls)
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct victim *victim = payload;
-    (void)lock, (void)code, (void)grant, (void)err;
     pause_a_little();
     victim->calls++;
 }
 
 static int dispatch(struct victim *victim)
 {
-    (void)victim;
     return zkl_session_dispatch(one);
 }
 

@@ -42,10 +42,7 @@ static void trickle(int fd)
     }
 }
 
-static void hang_up(int fd)
-{
-    (void)fd;
-}
+static void hang_up(int fd) {}
 
 /* As a server of ZooKeeper's, whose key has a password. */
 static void serve(int fd)

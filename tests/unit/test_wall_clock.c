@@ -76,7 +76,6 @@ TEST_WITH_SESSIONS(test_lease_and_wait)
 
 static int no_work(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    (void)cancel, (void)token, (void)payload;
     return 0;
 }
 

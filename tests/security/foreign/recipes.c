@@ -23,8 +23,6 @@ static void on_done(int code, const zkl_error *err, void *payload)
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)lock;
-    (void)grant;
     on_done(code, err, payload);
 }
 
@@ -63,11 +61,7 @@ static int acquire(struct use *use, zkl_lock *lock)
                    : zkl_lock_acquire(lock, use->timeout_ms, NULL, &use->err);
 }
 
-static void on_revoke(zkl_lock *lock, void *payload)
-{
-    (void)lock;
-    (void)payload;
-}
+static void on_revoke(zkl_lock *lock, void *payload) {}
 
 static int use_lock(struct use *use, const struct recipe *recipe)
 {
@@ -167,7 +161,6 @@ static void await_report(const struct use *use, const atomic_bool *reported)
 
 static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
-    (void)observer;
     bool whole = !leader || (strlen(leader->node) > 0 && strlen(leader->value) <= leader->value_size);
     *(atomic_bool *)payload = whole;
 }
@@ -186,7 +179,6 @@ static int use_observer(struct use *use)
 
 static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
-    (void)watcher;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         bytes += strlen(ids[i]);
@@ -234,17 +226,10 @@ static int use_group(struct use *use)
 
 static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
-    (void)partition;
     *(atomic_bool *)payload = piece[0] && token;
 }
 
-static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition;
-    (void)piece;
-    (void)lost;
-    (void)payload;
-}
+static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload) {}
 
 static int use_partition(struct use *use)
 {

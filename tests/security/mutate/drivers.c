@@ -19,7 +19,6 @@ static atomic_int grants, text_bytes;
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     text_bytes += (int)(strlen(record->line) + strlen(record->text));
 }
 
@@ -40,13 +39,11 @@ static zkl_session *open_session(const char *servers)
 
 static void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    (void)payload;
     text_bytes += (int)strlen(zkl_state_name(state)) + (zkl_lock_is_held(lock) ? 1 : 0);
 }
 
 static void on_revoke(zkl_lock *lock, void *payload)
 {
-    (void)payload;
     zkl_lock_cancel(lock);
 }
 

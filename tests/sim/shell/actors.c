@@ -76,7 +76,6 @@ static void on_closed(int code, const zkl_error *err, void *payload)
 {
     struct actor *actor = payload;
     int client = (int)(actor - actors);
-    (void)err;
     asyncs_close(client);
     actor->code = code;
     if (actor->calls++ > 0) {
@@ -181,7 +180,6 @@ static void stop(struct sim *s, int client)
 
 static void due(struct sim *s, int slot)
 {
-    (void)s;
     if (slot < SLOT_TIMER) {
         store_inbox_due(slot - SLOT_INBOX);
     } else {

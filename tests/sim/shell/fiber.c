@@ -187,7 +187,6 @@ pthread_t __wrap_pthread_self(void)
 
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
-    (void)result;
     while (!fibers[(int)thread - 1].finished) {
         fiber_wait(&fibers[(int)thread - 1], INT64_MAX);
     }
@@ -197,7 +196,6 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 /* A fiber that has ended is forgotten by itself. */
 int __wrap_pthread_detach(pthread_t thread)
 {
-    (void)thread;
     return 0;
 }
 
@@ -210,7 +208,6 @@ void zkl__cancel_allow(void) {}
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-    (void)mutex;
     assert(owners == 0); /* never twice: it is not recursive */
     fiber_preempt();
     owners = 1;
@@ -219,7 +216,6 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
-    (void)mutex;
     assert(owners == 1);
     owners = 0;
     fiber_preempt();
@@ -228,15 +224,9 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 /* --- signals --------------------------------------------------------------------------------------------------------- */
 
-void zkl__signal_init(struct zkl__signal *signal)
-{
-    (void)signal;
-}
+void zkl__signal_init(struct zkl__signal *signal) {}
 
-void zkl__signal_deinit(struct zkl__signal *signal)
-{
-    (void)signal;
-}
+void zkl__signal_deinit(struct zkl__signal *signal) {}
 
 void zkl__signal_raise(struct zkl__signal *signal)
 {
@@ -245,7 +235,6 @@ void zkl__signal_raise(struct zkl__signal *signal)
 
 void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline)
 {
-    (void)mutex;
     if (deadline <= zkl__clock_now()) {
         return;
     }
@@ -306,10 +295,7 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
     }
 }
 
-void zkl__alarms_join(struct zkl__alarms *alarms)
-{
-    (void)alarms;
-}
+void zkl__alarms_join(struct zkl__alarms *alarms) {}
 
 void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)
 {
@@ -322,14 +308,10 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
 /* Nobody raises a stop token here: no signal handler interrupts a fiber. */
 int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked)
 {
-    (void)alarms, (void)poked;
     return -1;
 }
 
-void zkl__alarms_close(struct zkl__alarms *alarms)
-{
-    (void)alarms;
-}
+void zkl__alarms_close(struct zkl__alarms *alarms) {}
 
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
 {
@@ -363,7 +345,6 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
 
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
 {
-    (void)flags;
     uint64_t stream = dice_at(world->seed, fiber_client(), world->steps);
     for (size_t i = 0; i < size; i++) {
         ((unsigned char *)out)[i] = (unsigned char)dice_next(&stream);

@@ -73,8 +73,6 @@ void store_event(struct sim *s, int client, const struct zkl__event *event)
 static int sim_open(struct zkl__store **out, const struct zkl__store_config *config,
                     const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
-    (void)config;
-    (void)err;
     int client = fiber_client();
     stores[client] = (struct zkl__store){.client = client, .events = *events, .ctx = ctx};
     sim_handle_open(world, client);
@@ -89,15 +87,12 @@ static int sim_submit(struct zkl__store *store, uint64_t id, const struct zkl__o
 
 static int64_t sim_tick(struct zkl__store *store, int64_t now)
 {
-    (void)store;
-    (void)now;
     return INT64_MAX;
 }
 
 static int sim_close(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
 {
     bool connected = world->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
-    (void)timeout_ms, (void)again_ms;
     while (processes[store->client].busy) {
         fiber_sleep(10000);
     }
@@ -115,14 +110,10 @@ static const struct zkl__store_ops ops = {.has_observers = true,
 
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err)
 {
-    (void)servers;
-    (void)err;
     return &ops;
 }
 
 const char *zkl__store_without_port(const char *servers, size_t *length)
 {
-    (void)servers;
-    (void)length;
     return NULL;
 }

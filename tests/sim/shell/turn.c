@@ -43,7 +43,6 @@ void async_done(int code, const zkl_error *err, void *payload)
 static void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct async_call *call = payload;
-    (void)lock;
     if (grant) {
         call->grant = *grant;
     }

@@ -57,7 +57,6 @@ static void check_leader(struct turn *turn, const zkl_leader *leader)
 static void told(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
     struct turn *turn = payload;
-    (void)observer;
     snprintf(turn->seen, sizeof turn->seen, "%s", leader ? leader->node : "");
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {

@@ -21,7 +21,6 @@ static void put_id(char *ids, const char *id)
 static void changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     struct sight *sight = payload;
-    (void)watcher;
     sight->told = true;
     sight->ids[0] = '\0';
     for (size_t i = 0; i < count && i < IDS; i++) {

@@ -75,7 +75,6 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
     struct member *me = payload;
     struct turn *turn = me->turn;
     int index = index_of(piece);
-    (void)partition;
     turn_told(turn, piece, lost ? ZKL_ELOST : ZKL_ENOTHELD);
     if (!lost && turn->claims[index] >= 0 && was_lost(turn, me->used[index].session_id)) {
         sim_fail_of(turn, "told", "is told that %s is given up, and it was lost before", piece);
@@ -93,7 +92,6 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
 static void changed(zkl_partition *partition, const char *piece, zkl_state state, void *payload)
 {
     struct member *me = payload;
-    (void)partition, (void)piece;
     if (state != ZKL_STATE_HELD && state != ZKL_STATE_JEOPARDY && state != ZKL_STATE_LOST) {
         sim_fail_of(me->turn, "outcome", "is told that %s is %s", piece, zkl_state_name(state));
     }
