@@ -55,6 +55,7 @@ TEST(test_fail)
     CU_ASSERT_STRING_EQUAL(err.text, "no children below 3");
     CU_ASSERT_EQUAL(zkl__fail_at(&err, ZKL_EINVAL, NULL, "plain"), ZKL_EINVAL);
     CU_ASSERT_STRING_EQUAL(err.path, "");
+    CU_ASSERT_EQUAL(zkl__fail_at(NULL, ZKL_ENOMEM, "/a", "nobody reads this"), ZKL_ENOMEM);
 }
 
 TEST(test_fail_cuts_what_is_too_long)

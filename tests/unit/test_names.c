@@ -267,6 +267,7 @@ static const struct situation situations[] = {
     {"made later, with a lower number", 12, 2, {{5, 110, 6, LOCK, 'f'}, {10, 100, 1, LOCK, 'h'}}},
     {"two of these", 13, 3, {{1, 120, 6, LOCK, 'f'}, {5, 110, 6, LOCK, 'f'}, {10, 100, 1, LOCK, 'h'}}},
     {"made early, with a number nobody has", 6, 2, {{5, 60, 1, LOCK, 'h'}, {2000000000, 50, 6, LOCK, 'f'}}},
+    {"the same, alone", 6, 1, {{2000000000, 50, 6, LOCK, 'f'}}},
     {"the next number, alone", 6, 1, {{6, 50, 6, LOCK, 'f'}}},
     {"nothing known of the first: contenders wait", 9, 2, {{3, 0, 0, LOCK, 'h'}, {4, 40, 1, LOCK, 'w'}}},
     {"readers, then a writer, then a reader",

@@ -105,10 +105,12 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
 TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
 {
     zkl_lock *lock = kit_hold(one, JOB, NULL), *below = kit_hold(two, JOB "/keeps-the-record", NULL);
+    zkl_lock *step = kit_hold(two, JOB "/step", NULL);
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_once_prepare(one, JOB, 10000, NULL), ZKL_ECONFLICT);
     kit_release(below);
     once(lock, 0, true);
+    kit_release(step);
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(zkl__memory_reap(PLACE));
     }
@@ -243,6 +245,7 @@ TEST_WITH_SESSIONS(test_only_under_a_plain_lock)
         if (others[i].recover || others[i].delay_ms > 0) {
             CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, &err), ZKL_ECONFLICT);
             ASSERT_SAYS(err, "a job's record (once)");
+            CU_ASSERT_STRING_EQUAL(err.path, JOB);
         }
     }
     once(kit_lock(two, JOB, NULL), 0, false);

@@ -359,7 +359,8 @@ TEST(test_slots_have_round_times_in_their_middle)
     static const struct {
         int64_t at, offset, slot;
     } rows[] = {
-        {599999, 0, 600000}, {300000, 0, 600000}, {299999, 0, 0}, {780000, 180000, 780000}, {-420000, 180000, 180000},
+        {600000, 0, 600000}, {599999, 0, 600000},      {600299, 0, 600000}, {300000, 0, 600000},
+        {299999, 0, 0},      {780000, 180000, 780000}, {-60000, 0, 0},      {-420000, 180000, 180000},
     };
     EACH_ROW (i, rows) {
         CU_ASSERT_EQUAL(zkl__slot_of(rows[i].at, 10 * MINUTE, rows[i].offset), rows[i].slot);
@@ -368,7 +369,7 @@ TEST(test_slots_have_round_times_in_their_middle)
 
 TEST(test_slots_as_records)
 {
-    static const char *const none[] = {"-1", "99999999999999999999"};
+    static const char *const none[] = {"10 ", "-1", "held by", "99999999999999999999"};
     CU_ASSERT_EQUAL(zkl__decimal_parse("", 0), 0);
     CU_ASSERT_EQUAL(zkl__decimal_parse("1795177931365", 13), 1795177931365);
     EACH_ROW (i, none) {
@@ -379,7 +380,7 @@ TEST(test_slots_as_records)
 /* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
 TEST(test_slots_at_any_time)
 {
-    static const int64_t times[] = {INT64_MIN, INT64_MAX};
+    static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
     EACH_ROW (i, times) {
         int64_t slot = zkl__slot_of(times[i], 10 * MINUTE, 3 * MINUTE);
         CU_ASSERT_EQUAL((slot - 3 * MINUTE) % (10 * MINUTE), 0);
