@@ -47,7 +47,7 @@ ended_by TERM "exit code of a CMD in another group" 143
 
 # It ends while zklock is stopped, after more stops of its own than the keeper can report.
 background zklock --session-timeout 60s run signals bash -c "echo \$\$ >$work/flaps
-(for _ in {1..350}; do kill -STOP \$\$; sleep 0.004; kill -CONT \$\$; sleep 0.004; done) & wait"
+(for _ in {1..350}; do kill -STOP \$\$; read -rt 0.004; kill -CONT \$\$; read -rt 0.004; done <>$work/never) & wait"
 await "CMD" lines "$work/flaps" 1
 kill -STOP "$pid"
 await "CMD's end" gone "$(cat "$work/flaps")"
