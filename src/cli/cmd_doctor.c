@@ -140,16 +140,6 @@ static int examine_queue(const char *path, const zkl_queue *queue)
              "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
              "made with extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
-    size_t strays = queue->foreign;
-    for (size_t i = 0; i < queue->foreign; i++) { /* zklock/once.h */
-        strays -= strcmp(queue->foreign_names[i], "keeps-the-record") == 0;
-    }
-    if (strays > 0) {
-        find(false, path,
-             "%zu znodes that are no contenders: they do not block the lock, and keep its "
-             "directory from being reaped",
-             strays);
-    }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
         if (entry->forged) {
@@ -168,6 +158,20 @@ static int examine_queue(const char *path, const zkl_queue *queue)
         }
     }
     return CLI_GO_ON;
+}
+
+static void examine_strays(const char *path, const char *const *names, size_t count)
+{
+    size_t strays = 0;
+    for (size_t i = 0; i < count; i++) {
+        strays += strcmp(names[i], "keeps-the-record") != 0; /* zklock/once.h */
+    }
+    if (strays > 0) {
+        find(false, path,
+             "%zu znodes that are no contenders: they do not block the lock, and keep its "
+             "directory from being reaped",
+             strays);
+    }
 }
 
 static int examine_failure(const char *path, int result)
@@ -237,7 +241,7 @@ static int run(const char **words)
     find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
          granted_ms, granted_ms == cli.session_timeout_ms ? "" : ", not what was asked for",
          zkl_session_least_lease_ms(cli_session));
-    queues_visit_all(examine_queue, examine_failure, &used);
+    queues_visit_all(examine_queue, examine_failure, examine_strays, &used);
     find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
          used > found.queues ? ", as far as they may be listed" : "");
     zkl_session_close(cli_session, CLI_CALL_MS);

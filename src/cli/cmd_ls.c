@@ -19,7 +19,7 @@ static int run_ls(const char **locks)
         return code;
     }
     if (!*locks) {
-        code = queues_visit_all(print, queues_say_failure, &used);
+        code = queues_visit_all(print, queues_say_failure, NULL, &used);
     }
     if (used == 0 && code == CLI_GO_ON) {
         cli_note("no lock below /locks is held or waited for");

@@ -39,6 +39,7 @@ int queues_list(zkl_queue **queue, const char *path)
 static struct walk {
     queues_visit_fn visit;
     queues_fail_fn fail;
+    queues_strays_fn strays;
     size_t count;
     int code; /* the first failure's; CLI_GO_ON: none */
 } walk;
@@ -55,10 +56,12 @@ static int compare_names(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* What no lock's path can be is passed over: a name that another client chose. */
-static void walk_below(const char *path, const zkl_queue *queue)
+/* What no lock's path can be is passed over: a name that another client chose. The names that lead
+ * to no queue come first then; returns their count. */
+static size_t walk_below(const char *path, const zkl_queue *queue)
 {
     bool root = strcmp(path, "/") == 0;
+    size_t strays = 0;
     const char **names = (const char **)(uintptr_t)queue->foreign_names; /* this walk's own */
     if (names) {
         qsort(names, queue->foreign, sizeof *names, compare_names);
@@ -68,10 +71,15 @@ static void walk_below(const char *path, const zkl_queue *queue)
         char below[ZKL_PATH_MAX + 2];
         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): queue->foreign counts them
         snprintf(below, sizeof below, "%s/%s", root ? "" : path, names[i]);
+        size_t before = walk.count;
         if (zkl_path_check(below, NULL) == ZKL_OK) {
             walk_to(below);
         }
+        if (walk.count == before) {
+            names[strays++] = names[i];
+        }
     }
+    return strays;
 }
 
 static void walk_to(const char *path)
@@ -87,13 +95,17 @@ static void walk_to(const char *path)
         walk.count++;
         note_code(walk.visit(path, queue));
     }
-    walk_below(path, queue);
+    size_t strays = walk_below(path, queue);
+    if (queue->count > 0 && walk.strays) {
+        walk.strays(path, queue->foreign_names, strays);
+    }
     zkl_queue_free(queue);
 }
 
-int queues_visit_all(queues_visit_fn visit, queues_fail_fn fail, size_t *count)
+int queues_visit_all(queues_visit_fn visit, queues_fail_fn fail, queues_strays_fn strays,
+                     size_t *count)
 {
-    walk = (struct walk){visit, fail, 0, CLI_GO_ON};
+    walk = (struct walk){visit, fail, strays, 0, CLI_GO_ON};
     walk_to("/locks");
     *count = walk.count;
     return walk.code;
@@ -112,7 +124,7 @@ int queues_say_failure(const char *path, int result)
 int queues_visit(const char *path, queues_visit_fn visit)
 {
     zkl_queue *queue;
-    walk = (struct walk){visit, queues_say_failure, 0, CLI_GO_ON};
+    walk = (struct walk){visit, queues_say_failure, NULL, 0, CLI_GO_ON};
     int code = queues_list(&queue, path);
     if (code != CLI_GO_ON) {
         return code;

@@ -26,9 +26,12 @@ int queues_visit(const char *path, queues_visit_fn visit);
 typedef int (*queues_fail_fn)(const char *path, int result);
 /* Says it. */
 int queues_say_failure(const char *path, int result);
-/* Visits all queues in use at and below /locks, as queues_visit does. *count: how many there are,
- * with the paths that could not be listed. */
-int queues_visit_all(queues_visit_fn visit, queues_fail_fn fail, size_t *count);
+/* Told of a queue's znodes that are no contenders and lead to no queue in use. */
+typedef void (*queues_strays_fn)(const char *path, const char *const *names, size_t count);
+/* Visits all queues in use at and below /locks, as queues_visit does. strays: may be NULL. *count:
+ * how many there are, with the paths that could not be listed. */
+int queues_visit_all(queues_visit_fn visit, queues_fail_fn fail, queues_strays_fn strays,
+                     size_t *count);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
 /* Says why a question to the servers failed, and returns the exit code; CLI_GO_ON if it did not. */

@@ -5,7 +5,11 @@
 need_sandbox sandbox -n 3
 
 zklock run job true
-finds 0 '' zklock once --slot 24h job zklock doctor # what keeps its record is in order
+# Below a lock, other locks and what keeps a job's record are in order, and nothing else.
+stranger "zk.create('/locks/stray/x', makepath=True)"
+code 1 zklock run stray zklock doctor
+prints '^BAD  /locks/stray: 1 znodes that are no contenders: '
+finds 0 '' zklock once --slot 24h job zklock run job/step zklock doctor
 same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
 same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
 prints "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
