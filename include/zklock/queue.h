@@ -39,7 +39,8 @@ typedef struct zkl_queue_entry {
     bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its
                       age */
     bool holds; /* the first that is not forged; of readers and permits all that hold together. With
-                  delay_after_crash_ms, such a one may still wait for its delay */
+                  delay_after_crash_ms, such a one may still wait for its delay. Of a semaphore, the
+                  first in its "locks" has a znode in "leases" already, and waits for a permit */
     int64_t reserved[2]; /* zero */
 } zkl_queue_entry;
 

@@ -139,6 +139,29 @@ int queues_visit(const char *path, queues_visit_fn visit)
     return walk.code;
 }
 
+/* Of a semaphore: the first in "locks" waits for a permit, and the newest znode of its session in
+ * "leases" will be that permit. */
+static void pass_over_next(const zkl_queue *leases, const char *path)
+{
+    char locks[ZKL_PATH_MAX + 16];
+    zkl_queue *queue;
+    int64_t next = 0; /* its session; 0: there is none, or it may not be known */
+    snprintf(locks, sizeof locks, "%s/locks", path);
+    if (zkl_queue_list(&queue, cli_session, locks, CLI_CALL_MS, NULL) == ZKL_OK) {
+        size_t first = queues_holder(queue);
+        next = first < queue->count ? queue->entries[first].session_id : 0;
+        zkl_queue_free(queue);
+    }
+    zkl_queue_entry *entries = (zkl_queue_entry *)(uintptr_t)leases->entries; /* our own list */
+    size_t i = next != 0 ? leases->count : 0;
+    while (i > 0 && entries[i - 1].session_id != next) {
+        i--;
+    }
+    if (i > 0) {
+        entries[i - 1].holds = false;
+    }
+}
+
 int queues_list_holders(zkl_queue **queue, const char *path, char *at, size_t at_size)
 {
     int code = queues_list(queue, path);
@@ -148,7 +171,11 @@ int queues_list_holders(zkl_queue **queue, const char *path, char *at, size_t at
         if (strcmp((*queue)->foreign_names[i], "leases") == 0) {
             zkl_queue_free(*queue);
             snprintf(at, at_size, "%s/leases", path);
-            return queues_list(queue, at);
+            code = queues_list(queue, at);
+            if (code == CLI_GO_ON) {
+                pass_over_next(*queue, path);
+            }
+            return code;
         }
     }
     return code;

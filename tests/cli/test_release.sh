@@ -57,6 +57,9 @@ up slot
 await "its own place in the queue to be free" queued slots/locks 0
 background zklock run -j 1 slots true
 await "who waits for a slot" queued slots/locks 1
+await "the znode of its permit" queued slots/leases 2
+code 0 zklock --json check slots
+same "who holds a slot" "$(grep -o '"holds":true' "$work/out" | wc -l)" 1
 token=$(token_of slots/locks)
 code 0 zklock release --force --yes --token "$token" slots
 says "^  who      $me, "
