@@ -25,7 +25,8 @@ extern "C" {
  * Set makes such an empty directory anew as a barrier. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH
  * (also when a znode is there that may not be read), ZKL_ECONFLICT (somebody queues there for a
  * lock or an election; or the znode is ephemeral, or has children, or had some and has data),
- * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ENOENT (chroot), ZKL_ELIMIT (a quota, watches, no thread for callbacks), ZKL_EUNSUPPORTED (by
+ * the server), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms,
                             zkl_error *err);
 ZKL_API int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,

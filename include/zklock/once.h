@@ -42,7 +42,8 @@ typedef struct zkl_once_slot {
  * has queued there for a while. No client can see whether it is one. So it gets a persistent child,
  * keeps-the-record, with which no server deletes it, and which no lock counts. Errors: ZKL_EINVAL,
  * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (the znode is ephemeral, or keeps-the-record has
- * children), ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+ * children), ZKL_ENOENT (chroot), ZKL_ELIMIT (a quota, no thread for callbacks), ZKL_EUNSUPPORTED
+ * (by the server), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
 ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
@@ -51,7 +52,7 @@ ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64
 /* For a lock that is held: finds the slot into which its znode falls, and whether it is done.
  * Waits timeout_ms at most. length_ms: from 1000; phase_ms: of the round times, from 0 to length_ms
  * - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD, ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no
- * record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+ * record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ELIMIT, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                           zkl_once_slot *slot, zkl_error *err);
 ZKL_API int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms,
@@ -76,7 +77,7 @@ ZKL_API int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int
  * slot that had not begun when it was written counts as none; 0: not known, the record as it
  * stands. (For zkl_once_look one of a slot that has not begun now counts as none, too.) Waits
  * timeout_ms at most. From any thread. Errors: ZKL_EINVAL, ZKL_ECONFLICT (the data of the path is
- * no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+ * no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ELIMIT, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms,
                           int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
                           zkl_error *err);

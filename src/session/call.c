@@ -602,11 +602,11 @@ int zkl__remove(struct zkl__call *call, struct zkl__removal *removal)
             answer->rc = ZKL__RC_NONODE;
             break;
         }
-        removal->sent = true;
         AWAIT_ONCE(
             it, NULL,
             {.kind = ZKL__OP_DELETE, .name = removal->name, .version = answer->stat.version});
         if (!zkl__rc_is_response(answer->rc)) {
+            removal->sent = removal->sent || answer->rc == ZKL__RC_UNKNOWN;
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look
              * decides. A check is one, whatever its reply is: ZooKeeper commits a transaction that

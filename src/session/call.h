@@ -308,7 +308,7 @@ struct zkl__removal {
     const char *name; /* of a child of the call's path; NULL: the path itself */
     int64_t czxid;    /* of the znode that is meant; 0: the one that is there now */
     /* The rest is for zkl__remove. */
-    bool sent; /* a delete was */
+    bool sent; /* a delete, and its reply is lost */
     int64_t pause;
 };
 

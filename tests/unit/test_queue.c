@@ -233,6 +233,19 @@ TEST_WITH_SESSIONS(test_holder)
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
 }
 
+/* Between the look at it and the delete, which is not sent. */
+TEST_WITH_SESSIONS(test_ends_by_itself)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = hold_with(QUEUE, NULL);
+    kit_break(two, 1, 0, 0); /* the look */
+    ASSERT_OK(zkl_queue_remove_async(two, QUEUE, held_node, 0, 10000, on_ended, &box, NULL));
+    kit_await_session(two, ZKL_SESSION_SUSPENDED);
+    kit_release(lock);
+    kit_resume(two);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ENOTHELD);
+}
+
 TEST_WITH_SESSIONS(test_waiter)
 {
     struct acquire waiting;
