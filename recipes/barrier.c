@@ -52,7 +52,6 @@ static int run_set(struct zkl__call *call)
         .kind = ZKL__OP_CREATE, .mode = ZKL__PERSISTENT, .acl = decides ? NULL : &acl};
     CALL_BEGIN(call);
     AWAIT_CALL(call, zkl__make_persistent(call, barrier->level, &znode, NULL));
-    CHECK_REPLY(call, "the znode there may not be read or replaced");
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(call));
         FAIL(call, ZKL_ECONFLICT, "the znode there has or had children: the servers may delete it");

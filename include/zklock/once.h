@@ -41,9 +41,10 @@ typedef struct zkl_once_slot {
  * may be a lock's directory: a container, which the servers delete, with the record, when nobody
  * has queued there for a while. No client can see whether it is one. So it gets a persistent child,
  * keeps-the-record, with which no server deletes it, and which no lock counts. Errors: ZKL_EINVAL,
- * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (the znode is ephemeral, or keeps-the-record has
- * children), ZKL_ENOENT (chroot), ZKL_ELIMIT (a quota, no thread for callbacks), ZKL_EUNSUPPORTED
- * (by the server), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ETIMEOUT, ZKL_EAUTH (also when the znode that is there may not be read, or keeps-the-record
+ * not be created), ZKL_ECONFLICT (the znode is ephemeral, or keeps-the-record has children),
+ * ZKL_ENOENT (chroot), ZKL_ELIMIT (a quota, no thread for callbacks), ZKL_EUNSUPPORTED (by the
+ * server), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
 ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,

@@ -579,6 +579,7 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__
             AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version}, *znode);
         }
     } while (answer->rc == ZKL__RC_NONODE); /* deleted meanwhile */
+    CHECK_REPLY(it, "the znode there may not be read, or not be made to last");
     CALL_END(it);
 }
 

@@ -118,6 +118,16 @@ TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
     CU_ASSERT_EQUAL(kit_children(one, JOB), 1); /* which keeps it */
 }
 
+/* Whoever may not read it has no record, and hears of it before the job waits for its lock. */
+TEST_WITH_SESSIONS(test_a_hidden_record)
+{
+    const zkl_acl hidden = {1, &(const zkl_acl_entry){ZKL_PERM_CREATE, "world", "anyone"}};
+    zkl_session *admin = kit_open(SESSION_OPTIONS(.acl = &hidden));
+    ASSERT_OK(zkl_barrier_set(admin, JOB, 10000, NULL));
+    CU_ASSERT_EQUAL(zkl_once_prepare(one, JOB, 10000, NULL), ZKL_EAUTH);
+    kit_close(admin);
+}
+
 /* Where once was first, nobody has to keep it, whether a job has succeeded or not. */
 TEST_WITH_SESSIONS(test_a_job_of_its_own_needs_no_keeper)
 {
