@@ -304,8 +304,8 @@ extern const char *ask_why;
 
 /* Can file be written? Nothing is changed. False with errno. */
 bool newfile_check(const char *file);
-/* Writes text to file, readable to all, with its end ("\n", if it is not there). False with errno,
- * and then nothing is left behind. */
+/* Writes text to file, with its end ("\n", if it is not there). Who may read it stays as it was; a
+ * new file is readable to all. False with errno, and then nothing is left behind. */
 bool newfile_write(const char *file, const char *text, const char *end);
 /* What to say about errno after one of these: the reason and what to do. Until the next call. */
 const char *newfile_reason(void);

@@ -61,9 +61,11 @@ bool newfile_check(const char *file)
 bool newfile_write(const char *file, const char *text, const char *end)
 {
     char *name = NULL, *whole = NULL;
+    struct stat status;
+    mode_t mode = lstat(file, &status) == 0 ? status.st_mode & 0777 : 0644;
     int fd = open_to_write(file, &name);
     bool written = fd >= 0 && asprintf(&whole, "%s%s", text, end) >= 0 && cli_write(fd, whole) &&
-                   (!name || fchmod(fd, 0644) == 0);
+                   (!name || fchmod(fd, mode) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
     if (name && fd >= 0 && !written) {
         forget(name);

@@ -140,7 +140,9 @@ code 0 zklock run --metrics "$work/m.prom" m.1 bash -c "work=$work; has 'zklock_
 true_that "metrics after the end" has 'zklock_hold_seconds_count{session="m.1"} 1'
 same "what metrics leave behind" "$(cd "$work" && echo m.prom*)" m.prom
 same "who may read metrics" "$(stat -c %a "$work/m.prom")" 644
+chmod 640 "$work/m.prom"
 code 0 zklock run --metrics "$work/m.prom" 'a} b' true
+same "who may read metrics that were hidden" "$(stat -c %a "$work/m.prom")" 640
 true_that "metrics of any name" has 'zklock_command_stops_total{session="a} b"} 0'
 hold m.2
 zklock run --metrics "$work/m.prom" m.2 true &
