@@ -576,9 +576,15 @@ int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__
                 FAIL(it, ZKL_ECONFLICT, "its child %s has children", keeper);
             }
         } else if (answer->stat.child_count == 0 && answer->stat.cversion != 0) {
-            AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version}, *znode);
+            /* A delete takes whatever has its version, and a znode that somebody has made anew, or
+             * a first copy of this transaction, has version 0. So another one is given first. */
+            AWAIT(it, {.kind = ZKL__OP_SET, .version = answer->stat.version});
+            if (answer->rc == ZKL__RC_OK && answer->stat.cversion != 0) {
+                AWAIT(it, {.kind = ZKL__OP_DELETE, .version = answer->stat.version}, *znode);
+            }
         }
-    } while (answer->rc == ZKL__RC_NONODE); /* deleted meanwhile */
+        /* deleted or written meanwhile */
+    } while (answer->rc == ZKL__RC_NONODE || answer->rc == ZKL__RC_BADVERSION);
     CHECK_REPLY(it, "the znode there may not be read, or not be made to last");
     CALL_END(it);
 }

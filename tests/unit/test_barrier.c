@@ -339,6 +339,27 @@ TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
     ASSERT_OK(mailbox_code(&box, 1));
 }
 
+/* The reply to the write before that is lost, or to the transaction: the copy takes no barrier that stands. */
+TEST_WITH_SESSIONS(test_a_barrier_is_made_anew_once)
+{
+    for (int whole = 3; whole <= 4; whole++) { /* the directory, a create, a look; the write */
+        struct mailbox set = MAILBOX_INIT, box = MAILBOX_INIT;
+        ASSERT_OK(zkl_barrier_set(one, PATH "/1", 10000, NULL));
+        ASSERT_OK(zkl_barrier_lift(one, PATH "/1", 10000, NULL));
+        kit_break(one, whole, 1, 0);
+        ASSERT_OK(zkl_barrier_set_async(one, PATH, 10000, on_ended, &set, NULL));
+        kit_await_session(one, ZKL_SESSION_SUSPENDED);
+        wait_for(two);
+        CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
+        kit_resume(one);
+        ASSERT_OK(mailbox_code(&set, 1));
+        CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
+        CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+        lift(one);
+        ASSERT_OK(mailbox_code(&box, 1));
+    }
+}
+
 /* Nobody keeps a barrier up by a child, and it outlives every session. */
 TEST_WITH_SESSIONS(test_a_barrier_has_no_children)
 {
