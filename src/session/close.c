@@ -207,7 +207,7 @@ static void go_on(void *owner)
         pthread_mutex_lock(&session->mutex);
         again = zkl__session_deadline(again_ms);
     }
-    if (!closing->parting || again_ms > 0) {
+    if (!closing->parting || again_ms != 0) {
         if (!closing->alarm.timer.set) { /* else something came of the steps just made */
             zkl__alarms_set(&session->alarms, &closing->alarm, again);
         }

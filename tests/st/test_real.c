@@ -227,6 +227,21 @@ TEST(test_close_without_an_answer)
     proxy_stop(proxy);
 }
 
+/* However long the server takes: nothing is left behind the last callback. */
+TEST(test_close_without_a_limit)
+{
+    struct proxy *proxy = proxy_here();
+    struct mailbox box = MAILBOX_INIT;
+    size_t fds = kit_entries("/proc/self/fd");
+    zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
+    proxy_delay(proxy, 300);
+    ASSERT_OK(zkl_session_close_async(session, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
+    (void)DISPATCHED(session, mailbox_count(&box) == 1); /* the last turn says that it is closed */
+    ASSERT_OK(mailbox_code(&box, 1));
+    ASSERT_EVENTUALLY(kit_entries("/proc/self/fd") == fds);
+    proxy_stop(proxy);
+}
+
 TEST(test_refused_by_name)
 {
     zkl_session *session = NULL;
