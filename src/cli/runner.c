@@ -519,7 +519,8 @@ int runner_main(const struct runner_policy *own, const char **words)
         /* What is left to say may wait for its reader, until a signal ends that. */
         cli_contends = contend.signal || job.stop_requested;
         signals_end_at_once = true;
-        cli_tell_unread();
     }
-    return runner.report_file ? write_report(code) : code;
+    code = runner.report_file ? write_report(code) : code;
+    cli_tell_unread();
+    return code;
 }

@@ -61,8 +61,12 @@ echo >"$work/read"
 ends "exit code of elect, unread" 0
 written
 file_matches "what nobody read" said '^zklock: here nobody read standard error, and 1 line was left out; the gravest until now: "muted": leader, token [0-9]+$'
-# Nor for room for more than a page.
+# A report does not wait either.
 fill
+background zklock -v run --report "$work/report" muted true 2>&7
+await "the report of one that nobody reads" test -s "$work/report"
+ends_of_term "of run, unread" 143
+# Nor for room for more than a page.
 dd if="$work/full" bs=4096 count=1 >"$work/page" 2>/dev/null
 code 125 timeout -s KILL 20 zklock run --metrics /dev/fd/7 muted true
 says '^zklock: --metrics /dev/fd/7: Resource temporarily unavailable; see that it is read$'
