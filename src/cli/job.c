@@ -12,6 +12,7 @@ static struct own {
     bool over;            /* CMD and its descendants have ended */
     bool told;            /* that they are stopped for the lock's sake */
     pid_t group;          /* CMD's; 0: not known, or ended */
+    pid_t former;         /* the same, also when it has ended */
     bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
     bool wants_terminal;  /* CMD is stopped until it has it */
     int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last written for the keeper */
@@ -19,10 +20,21 @@ static struct own {
     int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention descendants that have not ended */
 } own;
 
-static void terminal_to(pid_t group)
+static void give_terminal(void)
 {
-    if (own.lends_terminal && group > 0) {
-        tcsetpgrp(job.terminal, group);
+    if (own.lends_terminal && own.group > 0) {
+        tcsetpgrp(job.terminal, own.group);
+    }
+}
+
+/* From CMD's group, or from nobody. Another one has it when the user has put this job into the
+ * background: a shell without its terminal would end. */
+static void take_terminal(void)
+{
+    pid_t has = tcgetpgrp(job.terminal);
+    bool nobody = has > 0 && kill(-has, 0) != 0 && errno == ESRCH;
+    if (own.lends_terminal && (nobody || has == own.former)) {
+        tcsetpgrp(job.terminal, getpgrp());
     }
 }
 
@@ -39,7 +51,7 @@ static void lend_terminal(void)
     if (own.wants_terminal && own.group > 0 && in_foreground()) {
         own.wants_terminal = false;
         own.lends_terminal = true;
-        terminal_to(own.group);
+        give_terminal();
         kill(-own.group, SIGCONT);
     }
 }
@@ -149,13 +161,13 @@ static void on_suspended(int number)
                      job.name);
         }
     } else if (number == SIGSTOP) {
-        terminal_to(getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
+        take_terminal(); /* so that Ctrl-C works; CMD has it again when it wants it */
         cli_note("%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
                  job.name, lock, (int)own.group);
     } else if (own.lends_terminal) {
         cli_note("\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
                  zkl_lock_remaining_ms(contend.lock));
-        terminal_to(getpgrp());
+        take_terminal();
         kill(0, SIGTSTP);
     }
 }
@@ -168,7 +180,7 @@ static void on_event(void)
     switch (event.news) {
     case KEEPER_STARTED:
         job.ran = true;
-        own.group = event.pid;
+        own.group = own.former = event.pid;
         break;
     case KEEPER_REFUSED:
         cli_error("%s: %s%s", *job.name ? job.name : "\"\"", strerror(event.value),
@@ -256,7 +268,7 @@ static void watch(void)
         }
         for (int number; (number = signals_next()) != 0;) {
             if (number == SIGCONT && in_foreground()) {
-                terminal_to(own.group); /* after Ctrl-Z and fg */
+                give_terminal(); /* after Ctrl-Z and fg */
             }
             if (!job.stop_requested &&
                 (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
@@ -282,7 +294,7 @@ static void watch(void)
                 job.name, contend.name);
         }
     }
-    terminal_to(getpgrp());
+    take_terminal();
 }
 
 int job_run(int (*ended)(void))

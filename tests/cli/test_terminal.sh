@@ -86,6 +86,27 @@ EOF
 type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job" >"$work/seen"
 file_matches "background and fg" seen '^CMD read typed'
 matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
+# A job that goes on in the background, before its lock is granted or after, leaves the shell its terminal.
+gate "$work/go"
+go_on_in_background() {
+    printf '%s\n' "zklock run x sh -c 'echo up >$work/up; read -r line <$work/go'"
+    await "a job in the foreground" "$@" >&2
+    printf '\032'
+    await "a stopped job" grep -q Stopped "$work/seen" >&2
+    printf 'bg\n'
+    [ "$way" != "queued x 2" ] || kill "$holder"
+    echo >"$work/go"
+    await "the end of the job" lines "$work/up" 1 >&2 && await "its release" queued x 0 >&2
+    printf 'echo al""ive\nexit\n'
+}
+for way in "lines $work/up 1" "queued x 2"; do
+    rm -f "$work/up"
+    : >"$work/seen"
+    [ "$way" != "queued x 2" ] || hold x
+    # shellcheck disable=SC2086,SC2094
+    go_on_in_background $way | typescript "TERM=dumb bash --norc -i" >>"$work/seen"
+    file_matches "a shell whose job went on in the background ($way)" seen '^alive'
+done
 # A CMD that is stopped for good leaves its terminal to Ctrl-C.
 type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work/said" >&2 && printf '%b' "$1"; }
 : >"$work/said"

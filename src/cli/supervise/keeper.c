@@ -22,6 +22,7 @@ struct order {
 
 /* What both sides have. */
 bool keeper_has_terminal;
+static pid_t own_group;               /* zklock's */
 static _Atomic int64_t *lease_end_ns; /* CLOCK_BOOTTIME, on a page that both see */
 
 /* --- a control group of CMD's own --------------------------------------------------------------
@@ -295,7 +296,7 @@ static int start_command(const struct order *order)
     supervisor.pid = vfork();
     if (supervisor.pid == 0) {
         setpgid(0, 0);
-        if (keeper_has_terminal) {
+        if (keeper_has_terminal && tcgetpgrp(STDIN_FILENO) == own_group) {
             tcsetpgrp(STDIN_FILENO, getpid());
         }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -489,8 +490,9 @@ bool keeper_open(void)
 {
     /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
      * terminal is shared. */
+    own_group = getpgrp();
     keeper_has_terminal =
-        isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+        isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == own_group;
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lease_end_ns == MAP_FAILED) {

@@ -91,7 +91,7 @@ struct keeper_event {
 /* Starts the keeper; CMD not yet. To be called while the process has one thread. False after a
  * message. */
 bool keeper_open(void);
-/* CMD's group is given the terminal on standard input. */
+/* CMD's group is given the terminal on standard input, unless zklock is in the background then. */
 extern bool keeper_has_terminal;
 /* Readable when there is an event. */
 extern int keeper_socket;
