@@ -389,7 +389,7 @@ TEST(test_a_call_that_waits_is_found)
     ensemble_freeze(server, 0);
     struct times from = now_is();
     struct cost cost = {.name = "a list that waits"};
-    CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, p.session, p.path, PATIENCE_MS, NULL), ZKL_OK);
+    CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, p.session, p.path, 10 * PATIENCE_MS, NULL), ZKL_OK);
     add(&cost, from, now_is());
     show(&cost, "");
     CU_ASSERT(is_kept(&cost));
