@@ -2,9 +2,9 @@
 
 #include "cli.h"
 
-/* What is no regular file, as it is; else an empty file beside it, whose name is *name, malloced.
- * -1 with errno. */
-static int open_to_write(const char *file, char **name)
+/* What is no regular file, as it is; else an empty file beside it, whose name is *name, malloced,
+ * and *mode what it is to have in the end. -1 with errno. */
+static int open_to_write(const char *file, char **name, mode_t *mode)
 {
     struct stat status;
     int fd = strcmp(file, "/dev/stdout") == 0   ? STDOUT_FILENO
@@ -28,6 +28,7 @@ static int open_to_write(const char *file, char **name)
     if (!there && (errno != ENOENT || !*file)) { /* beside "" there is room, but it is no name */
         return -1;
     }
+    *mode = there ? status.st_mode & 0777 : 0644;
     if (asprintf(name, "%s.XXXXXX", file) < 0) {
         *name = NULL;
         errno = ENOMEM;
@@ -46,11 +47,12 @@ static void forget(const char *name)
 bool newfile_check(const char *file)
 {
     char *name = NULL;
+    mode_t mode;
     struct stat status;
     if (lstat(file, &status) == 0 && S_ISFIFO(status.st_mode)) {
         return true; /* opened and closed, it would show its reader the end */
     }
-    int fd = open_to_write(file, &name);
+    int fd = open_to_write(file, &name, &mode);
     if (name && fd >= 0) {
         forget(name);
     }
@@ -61,9 +63,8 @@ bool newfile_check(const char *file)
 bool newfile_write(const char *file, const char *text, const char *end)
 {
     char *name = NULL, *whole = NULL;
-    struct stat status;
-    mode_t mode = lstat(file, &status) == 0 ? status.st_mode & 0777 : 0644;
-    int fd = open_to_write(file, &name);
+    mode_t mode = 0;
+    int fd = open_to_write(file, &name, &mode);
     bool written = fd >= 0 && asprintf(&whole, "%s%s", text, end) >= 0 && cli_write(fd, whole) &&
                    (!name || fchmod(fd, mode) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
