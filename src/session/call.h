@@ -295,10 +295,10 @@ int zkl__call_changed(struct zkl__call *call);
  * stat tells it from a persistent znode. So one that is there and holds no data gets a persistent
  * child with the name `keeper`, with which no server deletes it; a child of that name that another
  * client made is replaced, for it may end with its session. keeper NULL: if it had children and has
- * none now, it is created again. If the servers refuse that, it stays as it is. The call's
- * answer is the last reply: ZKL__RC_OK with cversion 0, if no child was ever there. level:
- * ZKL_PATH_MAX + 1 bytes in the call's struct, for the directory that is being made, then the path.
- */
+ * none now, it is created again. What the servers refuse ends the call, for the znode would not
+ * last or may not be read. The call's answer is the last reply: cversion 0, if no child was ever
+ * there. level: ZKL_PATH_MAX + 1 bytes in the call's struct, for the directory that is being made,
+ * then the path. */
 int zkl__make_persistent(struct zkl__call *call, char *level, const struct zkl__op *znode,
                          const char *keeper);
 

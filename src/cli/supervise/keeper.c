@@ -488,9 +488,9 @@ int keeper_socket = -1;
 
 bool keeper_open(void)
 {
+    own_group = getpgrp();
     /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
      * terminal is shared. */
-    own_group = getpgrp();
     keeper_has_terminal =
         isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == own_group;
     lease_end_ns =
