@@ -134,9 +134,8 @@ void zkl__session_arm(zkl_session *session)
 
 int64_t zkl__session_deadline(int64_t timeout_ms)
 {
-    int64_t now = zkl__clock_now();
-    bool never = timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / ZKL__MS;
-    return never ? INT64_MAX : now + timeout_ms * ZKL__MS;
+    bool never = timeout_ms < 0 || timeout_ms > INT64_MAX / 2 / ZKL__MS;
+    return never ? INT64_MAX : zkl__clock_now() + timeout_ms * ZKL__MS;
 }
 
 int64_t zkl__session_left(int64_t until)

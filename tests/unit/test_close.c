@@ -25,6 +25,17 @@ TEST_WITH_SESSIONS(test_close_where_no_delete_is_permitted)
     one = kit_open(NULL);
 }
 
+/* A wait adds the time that passes between two looks at the clock to its deadline: it would be over at once, for ever, where that overflows. */
+TEST(test_deadlines)
+{
+    const int64_t centuries[] = {ZKL_WAIT_FOREVER, INT64_MAX, INT64_MAX / ZKL__MS,
+                                 (INT64_MAX - zkl__clock_now()) / ZKL__MS};
+    EACH_ROW (i, centuries) {
+        CU_ASSERT_EQUAL(zkl__session_deadline(centuries[i]), INT64_MAX);
+    }
+    CU_ASSERT(zkl__session_deadline(1000) <= zkl__clock_now() + 1000 * ZKL__MS);
+}
+
 /* --- without waiting ------------------------------------------------------------------------------------------------- */
 
 static struct mailbox closed = MAILBOX_INIT, ended = MAILBOX_INIT, states = MAILBOX_INIT;
