@@ -93,8 +93,8 @@ void zkl__session_leave(zkl_session *session);
 /* In a child of fork, where nothing may be touched? */
 bool zkl__session_forked(const zkl_session *session);
 
-/* CLOCK_BOOTTIME, ns: now and timeout_ms. ZKL_WAIT_FOREVER and more than a century give INT64_MAX, so
- * that any other deadline may be moved without an overflow. */
+/* CLOCK_BOOTTIME, ns: now and timeout_ms. ZKL_WAIT_FOREVER and more than a century give INT64_MAX,
+ * so that any other deadline may be moved without an overflow. */
 int64_t zkl__session_deadline(int64_t timeout_ms);
 /* ns until then, at least 0. */
 int64_t zkl__session_left(int64_t until);

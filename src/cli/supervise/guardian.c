@@ -28,27 +28,28 @@ struct guardian_report guardian_report;
 
 /* --- a server -------------------------------------------------------------------------------- */
 
-/* Binds sockets at once, so that the ports differ, and lets them go. Somebody may take one before
- * its server does: then that server ends, and the caller begins again. */
+/* Binds a socket to each port and keeps it: nobody else is given that port then, now or when a
+ * follower begins to lead, and a server may bind it as well, for both say SO_REUSEADDR and only one
+ * listens. */
 static bool pick_ports(void)
 {
-    int sockets[GUARDIAN_SERVERS_MAX * PORTS];
-    int wanted = guardian_order.servers * PORTS, bound = 0;
+    static int sockets[GUARDIAN_SERVERS_MAX * PORTS], bound;
+    int wanted = guardian_order.servers * PORTS, on = 1;
     bool fine = true;
-    for (; fine && bound < wanted; bound++) {
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        socklen_t size = sizeof address;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        sockets[bound] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        fine = bind(sockets[bound], (struct sockaddr *)&address, size) == 0 &&
-               getsockname(sockets[bound], (struct sockaddr *)&address, &size) == 0;
-        servers[bound / PORTS].ports[bound % PORTS] = ntohs(address.sin_port);
-    }
-    int reason = errno;
     while (bound > 0) {
         close(sockets[--bound]);
     }
-    errno = reason;
+    while (fine && bound < wanted) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        socklen_t size = sizeof address;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fine = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+               bind(fd, (struct sockaddr *)&address, size) == 0 &&
+               getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+        servers[bound / PORTS].ports[bound % PORTS] = ntohs(address.sin_port);
+        sockets[bound++] = fd;
+    }
     return fine;
 }
 
@@ -269,8 +270,8 @@ static enum start wait_serving(void)
     return STARTED;
 }
 
-/* A port may be taken between its choice and its use: then a server ends, and others are tried. The
- * last try logs to folder/N/log, whose end goes into the message. */
+/* Somebody may take a port by its number: then a server ends, and others are tried. The last try
+ * logs to folder/N/log, whose end goes into the message. */
 static enum start start(void)
 {
     enum start result = FAILED;
