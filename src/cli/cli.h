@@ -262,6 +262,13 @@ int signals_catch(void);
 /* TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For calls that cannot
  * be interrupted, and whose end leaves nothing behind. */
 extern volatile sig_atomic_t signals_end_at_once;
+/* Ctrl-C was typed, here or at a CMD that has the terminal. */
+extern volatile sig_atomic_t signals_interrupted;
+/* Then a code for SIGINT is the end by that signal: after an exit, a shell goes on with its script.
+ * Else returns. */
+void signals_end_as_typed(int code);
+/* Ctrl-Z comes as SIGTSTP among the signals, or stops the process, which is how it begins. */
+void signals_catch_stop(bool caught);
 /* The first is readable while one waits. */
 extern int signals_pipe[2];
 /* The next one; 0: none waits. */

@@ -15,6 +15,7 @@ static struct own {
     pid_t former;         /* the same, also when it has ended */
     bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
     bool wants_terminal;  /* CMD is stopped until it has it */
+    bool suspended;       /* by Ctrl-Z, until the shell lets this job go on */
     int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last written for the keeper */
     int64_t stop_ms;      /* CLOCK_MONOTONIC, of max_run_ms */
     int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention descendants that have not ended */
@@ -146,9 +147,26 @@ static void on_stopping(enum keeper_cause cause)
     }
 }
 
-/* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped
- * job. The lease runs on meanwhile. SIGSTOP is meant for CMD alone: zklock goes on, and the lock
- * stays held. */
+/* Ctrl-Z has stopped CMD, which has the terminal, or has come to us alone: both stop, so that the
+ * shell sees a stopped job. The lease runs on meanwhile. Where no shell could let it go on, as
+ * below ssh -t, the kernel stops no job, and this one does not stop either. */
+static void suspend(void)
+{
+    own.suspended = !keeper_orphaned();
+    if (!own.suspended) {
+        keeper_order(KEEPER_SIGNAL, SIGCONT);
+        return;
+    }
+    keeper_order(KEEPER_SIGNAL, SIGTSTP);
+    cli_note("\"%s\" will be lost unless this job goes on within %" PRId64 "ms", contend.name,
+             zkl_lock_remaining_ms(contend.lock));
+    take_terminal();
+    signals_catch_stop(false);
+    raise(SIGTSTP);
+    signals_catch_stop(true);
+}
+
+/* SIGSTOP is meant for CMD alone: zklock goes on, and the lock stays held. */
 static void on_suspended(int number)
 {
     const char *lock = contend.name;
@@ -164,11 +182,9 @@ static void on_suspended(int number)
         take_terminal(); /* so that Ctrl-C works; CMD has it again when it wants it */
         cli_note("%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
                  job.name, lock, (int)own.group);
-    } else if (own.lends_terminal) {
-        cli_note("\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
-                 zkl_lock_remaining_ms(contend.lock));
-        take_terminal();
-        kill(0, SIGTSTP);
+    } else if (own.lends_terminal && !own.suspended) {
+        own.suspended = true;
+        kill(0, SIGTSTP); /* to all of this job; for zklock that is suspend */
     }
 }
 
@@ -206,6 +222,7 @@ static void on_event(void)
                      contend.name, job.name);
         }
         own.group = 0;
+        signals_interrupted |= own.lends_terminal && killed && number == SIGINT;
         job.status = event.value;
         job.lost = job.lost || event.cause == KEEPER_BY_LEASE;
         job.code = killed ? EXIT_SIGNAL + number : WEXITSTATUS(job.status);
@@ -257,6 +274,7 @@ static void watch(void)
     int64_t now = now_ms();
     own.stop_ms = job.max_run_ms == JOB_UNSET ? NEVER : now + job.max_run_ms;
     own.linger_ms = NEVER;
+    signals_catch_stop(true);
     keeper_start(contend.node, contend.grant.token, job.grace_ms);
     while (!own.over) {
         wait_once(true);
@@ -267,6 +285,11 @@ static void watch(void)
             on_stopping(KEEPER_BY_LEASE);
         }
         for (int number; (number = signals_next()) != 0;) {
+            if (number == SIGTSTP) {
+                suspend();
+                continue;
+            }
+            own.suspended = own.suspended && number != SIGCONT;
             if (number == SIGCONT && in_foreground()) {
                 give_terminal(); /* after Ctrl-Z and fg */
             }
@@ -294,6 +317,7 @@ static void watch(void)
                 job.name, contend.name);
         }
     }
+    signals_catch_stop(false);
     take_terminal();
 }
 

@@ -355,5 +355,6 @@ int main(int argc, char **argv)
                   unwritten ? strerror(unwritten) : "it was not written whole");
         return EXIT_FAILED;
     }
+    signals_end_as_typed(code);
     return code == CLI_GO_ON ? EXIT_DONE : code;
 }

@@ -3,6 +3,7 @@
 
 int signals_pipe[2];
 volatile sig_atomic_t signals_end_at_once = true;
+volatile sig_atomic_t signals_interrupted;
 
 bool signals_is_end(int number)
 {
@@ -18,11 +19,14 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     int saved = errno;
-    if (in_background && (number == SIGINT || number == SIGQUIT) && info->si_code == SI_KERNEL) {
-        return; /* typed, for the foreground */
+    bool typed = info->si_code == SI_KERNEL;
+    if (in_background && (number == SIGINT || number == SIGQUIT) && typed) {
+        return; /* for the foreground */
     }
+    signals_interrupted |= number == SIGINT && typed;
     unsigned char byte = (unsigned char)number;
     if (signals_end_at_once && signals_is_end(number)) {
+        signals_end_as_typed(EXIT_SIGNAL + number);
         _exit(EXIT_SIGNAL + number);
     }
     if (write(signals_pipe[1], &byte, 1) < 0) {
@@ -54,6 +58,30 @@ int signals_catch(void)
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG */
     signal(SIGTTOU, SIG_IGN); /* or we would be stopped for a change of the terminal */
     return CLI_GO_ON;
+}
+
+void signals_end_as_typed(int code)
+{
+    sigset_t interrupt;
+    if (code == EXIT_SIGNAL + SIGINT && signals_interrupted) {
+        sigemptyset(&interrupt);
+        sigaddset(&interrupt, SIGINT);
+        signal(SIGINT, SIG_DFL);
+        raise(SIGINT);
+        sigprocmask(SIG_UNBLOCK, &interrupt, NULL); /* a handler has it blocked */
+    }
+}
+
+void signals_catch_stop(bool caught)
+{
+    struct sigaction inherited;
+    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+    struct sigaction stop = {.sa_handler = SIG_DFL};
+    sigfillset(&ours.sa_mask);
+    sigaction(SIGTSTP, NULL, &inherited);
+    if (inherited.sa_handler != SIG_IGN) {
+        sigaction(SIGTSTP, caught ? &ours : &stop, NULL);
+    }
 }
 
 int signals_next(void)

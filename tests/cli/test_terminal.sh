@@ -33,10 +33,18 @@ wait "$holder"
 
 # CMD may read the terminal, and gets what is typed on it.
 same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tail -1)" typed
-# Ctrl-C ends CMD, which is in the foreground.
+# Ctrl-C ends CMD, which is in the foreground, and the script that has called zklock; without a script, also a list of the shell's.
 type_when_up() { await "CMD" lines "$work/up" 1 >&2 && printf '%b' "$1"; }
-same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
-    tail -1 | sed 's|^^C||')" "code 130"
+cat >"$work/job" <<'EOF'
+zklock run x sh -c 'echo up >$UP; exec sleep 60'
+echo "went on"
+EOF
+for how in "bash $work/job" "sh $work/job" "set -m; . $work/job"; do
+    rm -f "$work/up"
+    type_when_up '\003' | UP=$work/up typescript "$how" >"$work/seen"
+    same "exit code of $how after Ctrl-C" $? 130
+    same "$how after Ctrl-C" "$(grep -c "went on" "$work/seen")" 0
+done
 rm "$work/up"
 # A terminal that Ctrl-S has stopped does not keep CMD from running.
 cat >"$work/job" <<'EOF'
@@ -67,6 +75,28 @@ file_matches "Ctrl-Z" seen '^\[1\].*Stopped'
 file_matches "Ctrl-Z and fg" seen '^CMD read typed'
 matches "Ctrl-Z and fg" "$(tail -1 "$work/seen")" '^code 0'
 
+# So it does in a pipeline, where the keyboard does not reach CMD.
+cat >"$work/job" <<'EOF'
+set -m
+zklock --session-timeout 30s run x bash -c 'echo $$ >$UP; read -r line <$GO; echo "CMD read $line"' | cat
+echo "code $?"
+timeout 60 sh -c 'until grep -q "State:.T" /proc/$(cat $UP)/status; do sleep 0.02; done'
+echo "stopped $?"
+echo typed >"$GO" &
+fg %1 >/dev/null
+EOF
+rm "$work/up"
+gate "$work/go"
+type_when_up '\032' | GO=$work/go UP=$work/up on_terminal "bash $work/job" >"$work/seen"
+file_matches "Ctrl-Z in a pipeline" seen '^code 148'
+file_matches "CMD of a pipeline that was stopped" seen '^stopped 0'
+file_matches "Ctrl-Z in a pipeline and fg" seen '^CMD read typed'
+# Where no shell could let it go on, it stops nothing.
+rm "$work/up"
+type_when_up '\032typed\n' | on_terminal "exec zklock run --max-run 60s x bash -c 'echo up >$work/up; read -r line; echo \"CMD read \$line\"'" >"$work/seen"
+file_matches "Ctrl-Z without a shell" seen '^CMD read typed'
+same "what Ctrl-Z without a shell says" "$(grep -c "will be lost" "$work/seen")" 0
+
 # In a pipeline, or with its input from elsewhere, CMD has the terminal when it asks for it, as ssh does for a password.
 ask="echo up >$work/up; read -r line </dev/tty; echo \"CMD read \$line\""
 for how in "zklock run x bash -c '$ask' | cat" "zklock run x bash -c '$ask' </dev/null"; do
@@ -87,7 +117,6 @@ type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job
 file_matches "background and fg" seen '^CMD read typed'
 matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
 # A job that goes on in the background, before its lock is granted or after, leaves the shell its terminal.
-gate "$work/go"
 go_on_in_background() {
     printf '%s\n' "zklock run x sh -c 'echo up >$work/up; read -r line <$work/go'"
     await "a job in the foreground" "$@" >&2
@@ -110,8 +139,8 @@ done
 # A CMD that is stopped for good leaves its terminal to Ctrl-C.
 type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work/said" >&2 && printf '%b' "$1"; }
 : >"$work/said"
-same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
-    on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tail -1 | sed 's|^^C||')" "code 130"
+type_when_stopped '\003' | typescript "exec zklock run x sh -c 'kill -STOP \$\$' 2>$work/said" >/dev/null
+same "exit code after Ctrl-C at a CMD that is stopped" $? 130
 # hold in the background reads nothing that is typed, however often it looks: a read would stop it.
 rm -f "$work/up"
 cat >"$work/job" <<'EOF'

@@ -489,10 +489,10 @@ int keeper_socket = -1;
 bool keeper_open(void)
 {
     own_group = getpgrp();
-    /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
-     * terminal is shared. */
-    keeper_has_terminal =
-        isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == own_group;
+    /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline or a
+     * script, which Ctrl-C ends as well, the terminal is shared. */
+    keeper_has_terminal = own_group == getpid() && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+                          tcgetpgrp(STDIN_FILENO) == own_group;
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lease_end_ns == MAP_FAILED) {
@@ -501,6 +501,18 @@ bool keeper_open(void)
     }
     keeper = process_start("zklock-keeper", &keeper_socket, keeper_main);
     return keeper > 0;
+}
+
+bool keeper_orphaned(void)
+{
+    struct process row = {.parent = getppid()};
+    char pid[16];
+    bool found = true;
+    while (found && row.parent > 0 && getpgid(row.parent) == own_group) {
+        snprintf(pid, sizeof pid, "%d", (int)row.parent);
+        found = read_process(pid, &row);
+    }
+    return !found || row.parent == 0 || getsid(row.parent) != getsid(0);
 }
 
 void keeper_lease(int64_t end_ns)

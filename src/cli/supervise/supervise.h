@@ -93,6 +93,9 @@ struct keeper_event {
 bool keeper_open(void);
 /* CMD's group is given the terminal on standard input, unless zklock is in the background then. */
 extern bool keeper_has_terminal;
+/* No process above zklock's group belongs to its session, so that nobody could let it go on when
+ * the keyboard has stopped it. */
+bool keeper_orphaned(void);
 /* Readable when there is an event. */
 extern int keeper_socket;
 /* Writes the lease's end; an earlier one than before is the rounding of clocks, and ignored. */
