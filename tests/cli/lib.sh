@@ -205,7 +205,7 @@ all_gone() {
 
 # The shell around zklock is named, or the one of whoever runs the tests decides: Ctrl-C reaches it, too, when zklock has the
 # terminal, and unlike bash, dash ends of it at once.
-typescript() { SHELL=/bin/bash script -qec "$1" /dev/null; }
+typescript() { SHELL=/bin/bash env --default-signal script -qec "$1" /dev/null; }
 # on_terminal CMD: what it shows as text, without carriage returns.
 on_terminal() { typescript "$1" | tr -d '\r'; }
 
