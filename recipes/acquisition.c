@@ -185,6 +185,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
             acquisition->why = outcome->why;
             zkl__campaign_wake(lock);
             zkl__sections_raise(lock);
+            zkl__calls_poke(&lock->object);
             notify_state(lock, ZKL_STATE_LOST);
         }
         break;
@@ -340,6 +341,7 @@ static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
     lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
     zkl__sections_raise(lock);
     zkl__campaign_wake(lock);
+    zkl__signal_raise(&acquisition->changed); /* for a downgrade */
     return acquisition;
 }
 

@@ -195,7 +195,7 @@ static int run_enter(struct zkl__call *call)
                 break;
             }
         }
-        AWAIT_CHANGE(call);
+        AWAIT_CALL(call, now.token == 0 ? membership_lost(call) : zkl__call_changed(call));
     }
     p->entered = true;
     CALL_END(call);
@@ -212,14 +212,15 @@ static int begin_leave(struct zkl__call *call)
     return begin_enter(call);
 }
 
-/* Whether a member may be in that was in before we left. Whoever learns earlier than we that all
- * have left may enter again, and then waits for us. */
+/* Whether another member may be in that was in when we began to leave. Whoever learns earlier than
+ * we that all have left may enter again, and then waits for us. */
 static bool others_are_in(const struct passage *p)
 {
     const struct zkl__children *children = p->call.children;
     for (size_t i = 0; i < children->count; i++) {
         const struct zkl__child *child = &children->all[i];
-        if (child->verdict != ZKL__CHILD_PERSISTENT && child->czxid <= p->youngest) {
+        if (child->verdict != ZKL__CHILD_PERSISTENT && child->czxid <= p->youngest &&
+            strcmp(child->name, p->own) != 0) {
             return true;
         }
     }
@@ -237,15 +238,16 @@ static int run_leave(struct zkl__call *call)
     p->youngest = INT64_MAX;
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(call));
-        p->youngest = call->answer.stat.pzxid; /* the last child that came or went */
+        if (p->youngest == INT64_MAX) {
+            p->youngest = call->answer.stat.pzxid; /* the last child that came or went */
+        }
         /* The member whose node has the first name leaves last: Curator's members watch that node
          * alone. */
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {
             break;
         }
         AWAIT_CHILDREN(call, call->children, NULL, {.kind = ZKL__OP_EXISTS});
-        if (zkl__children_count(call->children, ZKL__CHILD_PERSISTENT) + 1 ==
-            call->children->count) {
+        if (!others_are_in(p)) {
             break;
         }
         AWAIT_CHANGE(call);

@@ -233,6 +233,44 @@ TEST_OF_MEMBERS(test_leave_after_a_loss)
     CU_ASSERT_EQUAL(err.code, 77);
 }
 
+/* The lease ends, and not the session, whose znode others count until then: who waits has to take it away. */
+TEST(test_a_lease_that_ends_while_waiting)
+{
+    struct mailbox box = MAILBOX_INIT;
+    const zkl_session_options brief = kit_short();
+    zkl_session *session = kit_open(&brief);
+    zkl_double_barrier *barrier = make_barrier(session, 2);
+    ASSERT_OK(zkl_double_barrier_enter_async(barrier, 60000, on_ended, &box, NULL));
+    kit_await_queue(session, PATH, 1);
+    for (int i = 0; i < 9; i++) { /* behind each answer it has gone a step further, until it waits */
+        ASSERT_OK(zkl_barrier_lift(session, "/barriers/none", 10000, NULL));
+    }
+    kit_suspend(session);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ELOST);
+    kit_resume(session);
+    zkl_double_barrier_free(barrier);
+    kit_close(session);
+}
+
+/* Those who wait for us to leave, and enter again before we have seen that they left, are not waited for. */
+TEST_OF_MEMBERS(test_in_again_while_the_first_one_leaves)
+{
+    do_all(enter);
+    int a = first();
+    leave(a);
+    kit_delay(members[a].session, true);
+    EACH_ROW (i, members) {
+        if ((int)i != a) {
+            zkl_double_barrier_free(members[i].barrier);
+            members[i].barrier = make_barrier(members[i].session, MEMBERS);
+            enter(i);
+            ASSERT_OK(ended(i));
+        }
+    }
+    kit_delay(members[a].session, false);
+    ASSERT_OK(ended(a));
+}
+
 /* In again, while the leave still waits for the others: the end of that leave leaves the new place alone. */
 TEST_OF_MEMBERS(test_in_again_before_all_are_out)
 {
@@ -313,7 +351,7 @@ TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 /* The path was above another barrier first: it is a container, and servers remove those when they are empty. */
 TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
 {
-    zkl_error err = {.text = ""};
+    zkl_error err;
     struct mailbox box = MAILBOX_INIT;
     ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL)); /* the directory above */
     CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH "/1", 10000, &err), ZKL_EAUTH);
@@ -457,7 +495,7 @@ TEST(test_a_late_leave_spares_the_next_time)
         bool taken_down = !sign_stands() && mailbox_count(&box) == 0;
         ASSERT_OK(zkl_double_barrier_enter(next, 10000, NULL));
         CU_ASSERT(sign_stands());
-        (void)zkl__memory_resume(zkl_session_id(one));
+        zkl__memory_resume(zkl_session_id(one));
         if (taken_down) { /* it asks again */
             kit_await_letters(&box, 1);
             CU_ASSERT(sign_stands());

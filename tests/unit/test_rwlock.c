@@ -179,6 +179,27 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_while_it_downgrades)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 }
 
+static void *downgrade_it(void *lock)
+{
+    downgrade(lock, ZKL_ELOST);
+    return NULL;
+}
+
+TEST_WITH_SESSIONS(test_freed_while_it_downgrades)
+{
+    pthread_t thread;
+    zkl_lock *lock = hold(make_writer(one, LOCK_OPTIONS(.release_timeout_ms = 60000)));
+    int64_t from = now_ms();
+    uint64_t before = kit_requests(one);
+    kit_delay(one, true);
+    kit_start_thread(&thread, downgrade_it, lock);
+    ASSERT_EVENTUALLY(kit_requests(one) > before);
+    kit_free(lock);
+    pthread_join(thread, NULL);
+    CU_ASSERT(now_ms() - from < 40000);
+    kit_delay(one, false);
+}
+
 /* A waiter that is to fail then does not queue again in the next session. */
 TEST_WITH_SESSIONS(test_fails_on_expiry)
 {
