@@ -285,6 +285,9 @@ static int await_member(struct change *change, bool is_so)
     if (!is_so && m->code != ZKL_OK) {
         return zkl__fail(call->err, m->code, m->zk_code, NULL, "%s", m->why);
     }
+    if (!is_so && change->joining && call->session->status.stopping) {
+        FAIL(call, ZKL_ECLOSED, "the session is being closed");
+    }
     call->late = m->step == ZKL__MEMBER_WAIT ? "the time is up: another member has this id"
                                              : "the time is up: no response from the servers";
     return is_so ? ZKL_OK : ZKL__PENDING;

@@ -39,6 +39,7 @@ static int await_nothing_left(zkl_session *session)
         zkl__object_stop(object); /* what its user has freed may end here */
     }
     zkl__calls_close(session);
+    zkl__session_wake(session); /* calls that wait in other threads */
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     AWAIT_UNTIL(closing, late || zkl__core_idle(session->core));
     return ZKL_OK;

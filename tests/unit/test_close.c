@@ -13,7 +13,7 @@ TEST_WITH_SESSIONS(test_close_where_no_delete_is_permitted)
     static const zkl_acl_entry entry[] = {{ZKL_PERM_ALL & ~ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl fixed = {1, entry};
     kit_create("/fixed", NULL, NULL, &fixed);
-    (void)kit_hold(one, "/fixed", NULL);
+    kit_hold(one, "/fixed", NULL);
     struct acquire waiting;
     acquire_start(&waiting, kit_lock(one, "/fixed", NULL), ZKL_WAIT_FOREVER);
     kit_await_queue(two, "/fixed", 2);
@@ -124,6 +124,35 @@ TEST(test_without_a_server)
     CU_ASSERT(now_ms() - from >= 100);
     CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_ETIMEOUT);
     ASSERT_SAYS(closed.letters[0], "did not confirm");
+    kit_free(lock);
+    kit_close(two);
+}
+
+static void *wait_at_a_barrier(void *payload)
+{
+    *(int *)payload = zkl_barrier_wait(one, "/barrier", ZKL_WAIT_FOREVER, NULL);
+    return NULL;
+}
+
+/* A call in another thread does not wait for the servers that the close waits for. */
+TEST(test_ends_calls_of_other_threads_first)
+{
+    pthread_t waiter;
+    int waited = 0;
+    begin(NULL, false);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
+    ASSERT_OK(zkl_barrier_set(two, "/barrier", 10000, NULL));
+    uint64_t before = kit_requests(one);
+    kit_start_thread(&waiter, wait_at_a_barrier, &waited);
+    ASSERT_EVENTUALLY(kit_requests(one) > before);
+    kit_suspend(one);
+    int64_t from = now_ms(), id = zkl_session_id(one);
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
+    pthread_join(waiter, NULL);
+    CU_ASSERT(now_ms() - from < CLOSE_MS);
+    CU_ASSERT_EQUAL(waited, ZKL_ECLOSED);
+    ASSERT_OK(zkl__memory_resume(id));
+    ASSERT_OK(mailbox_code(&closed, 1));
     kit_free(lock);
     kit_close(two);
 }

@@ -222,8 +222,9 @@ struct work {
     pthread_t thread;
     zkl_section_fn section;
     zkl_lock *lock, *other;
+    zkl_group *group;
     atomic_bool runs, ended, go;
-    int code, result, inner;
+    int code, result, inner, joined;
 };
 
 static void *run_work(void *arg)
@@ -282,26 +283,34 @@ TEST(test_close_waits_for_a_term)
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
 }
 
-/* A section that waits for another lock, for as long as it takes. */
+/* A section that waits for another lock, and to be a group's member, for as long as it takes. */
 static int acquire_inside(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct work *work = payload;
     atomic_store(&work->runs, true);
     work->inner = zkl_lock_acquire(work->other, ZKL_WAIT_FOREVER, NULL, NULL);
+    work->joined = zkl_group_join(work->group, ZKL_WAIT_FOREVER, NULL);
     return 0;
 }
 
-TEST(test_a_section_that_waits_for_another_lock)
+TEST(test_a_section_that_waits)
 {
     struct work work = {0};
+    zkl_group *member;
     kit_set_up(NULL);
     zkl_lock *holder = kit_hold(two, QUEUE "/other", NULL);
     work.other = kit_lock(one, QUEUE "/other", NULL);
+    ASSERT_OK(zkl_group_new(&member, two, QUEUE "/group", "id", NULL, NULL));
+    ASSERT_OK(zkl_group_join(member, 10000, NULL));
+    ASSERT_OK(zkl_group_new(&work.group, one, QUEUE "/group", "id", NULL, NULL));
     start(&work, kit_lock(one, QUEUE, NULL), acquire_inside);
-    ASSERT_OK(zkl_session_close(one, ZKL_WAIT_FOREVER));
+    ASSERT_OK(zkl_session_close(one, 10000));
+    zkl_group_free(work.group);
+    zkl_group_free(member);
+    kit_free(holder);
     ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.inner, ZKL_ECLOSED);
-    kit_free(holder);
+    CU_ASSERT_EQUAL(work.joined, ZKL_ECLOSED);
 }
 
 static int close_inside(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -338,7 +347,7 @@ TEST(test_a_section_that_does_not_end)
     struct work work = {0};
     kit_set_up(NULL);
     start(&work, kit_lock(one, QUEUE, NULL), end_when_it_likes);
-    (void)zkl_session_close(one, 50);
+    zkl_session_close(one, 50);
     kit_await_queue(two, QUEUE, 0);
     atomic_store(&work.go, true);
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
