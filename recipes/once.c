@@ -123,6 +123,12 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
     return given ? ZKL_OK : zkl__fail_null(err, what);
 }
 
+static int check_slots(int64_t length_ms, int64_t phase_ms, zkl_error *err)
+{
+    int rc = zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
+    return rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
+}
+
 /* --- look ------------------------------------------------------------------------------------ */
 
 static int run_look(struct zkl__call *call)
@@ -157,8 +163,7 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
         .phase_ms = phase_ms,
         .slot = slot};
     int rc = check(lock, slot, "slot", err);
-    rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
-    rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
+    rc = rc == ZKL_OK ? check_slots(length_ms, phase_ms, err) : rc;
     return rc == ZKL_OK ? zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms,
                                        done, payload, err)
                         : rc;
@@ -356,6 +361,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
         *ran = false;
     }
     int rc = check(lock, section, "section", err);
+    rc = rc == ZKL_OK ? check_slots(length_ms, phase_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__section_init(&run.cancel, lock, 0, err) : rc;
     if (rc != ZKL_OK) {

@@ -223,12 +223,17 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct zkl__machine *it = lock->acquisition ? lock->acquisition->machine : NULL;
+    const struct zkl__acquisition *granted = lock->acquisition;
+    granted = granted && granted->granted ? granted : NULL;
+    struct zkl__machine *it = granted ? granted->machine : NULL;
     zkl_state state = zkl__lock_status_locked(lock).state;
     int held = it ? zkl__semaphore_held((struct zkl__semaphore *)it) : 0;
-    /* No permit would be left: the whole lock is released. */
-    bool all = state == ZKL_STATE_WAITING || count == held || held == 0;
-    if (!all && (count < 0 || count > held)) {
+    /* No permit would be left: this grant is released, and not a later one. */
+    bool all = granted && (count == held || held == 0);
+    zkl_grant whole = {.token = all ? granted->token : 0, .serial = all ? granted->serial : 0};
+    if (!granted) {
+        rc = zkl__lock_not_granted(lock, err);
+    } else if (!all && (count < 0 || count > held)) {
         rc = zkl__fail_at(err, ZKL_EINVAL, lock->path, "count is %d, of %d permits held", count,
                           held);
     } else if (!all) {
@@ -239,7 +244,8 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
                  : ZKL_OK;
     }
     zkl__session_leave(session);
-    return all ? zkl_lock_release(lock, err) : rc;
+    return all ? zkl__lock_release_grant(lock, &whole, INT64_MAX, zkl__caller_waits, NULL, err)
+               : rc;
 }
 
 /* --- queries of the current state ------------------------------------------------------------- */
