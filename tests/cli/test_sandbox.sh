@@ -86,17 +86,14 @@ quick code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-comma
 quick code 126 zklock sandbox -- /etc/passwd
 same "standard input" "$(echo in | quick zklock sandbox -- cat)" in
 # Nobody else is given the port on which a follower will lead: it would be elected for ever, and never lead.
-cat >"$work/take" <<'EOF'
-import errno, re, socket, sys
-for port in re.findall(r"server.*:(\d+):", open(sys.argv[1] + "/1/zoo.cfg").read()):
+take='import re, socket, sys
+for port in re.findall("server.*:([0-9]+):", open(sys.argv[1] + "/1/zoo.cfg").read()):
     try:
         socket.socket().bind(("127.0.0.1", int(port)))
-        print("free:", port)
     except OSError as error:
-        print(errno.errorcode[error.errno])
-EOF
-code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; python3 "$0" "$ZKLOCK_SANDBOX_DIR"' "$work/take"
-same "ports of servers that another process may take" "$(grep -c EADDRINUSE "$work/out")" 3
+        print(error)'
+code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; python3 -c "$0" "$ZKLOCK_SANDBOX_DIR"' "$take"
+same "ports of servers that nobody else may take" "$(grep -c "Address already in use" "$work/out")" 3
 prints '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
 quick background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
 await "CMD" lines "$work/up" 1

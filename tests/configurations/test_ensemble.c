@@ -67,7 +67,7 @@ TEST(test_local_sessions)
     for (int i = 0; i < 3; i++) {
         zkl_session *session = contest_session(ensemble_address(e, i), TIMEOUT, TICK);
         zkl_lock *lock = contest_lock(session, "/local", NULL);
-        zkl_error err = {.code = 0};
+        zkl_error err;
         CU_ASSERT_NOT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
         CU_ASSERT_EQUAL(err.zk_code, ZEPHEMERALONLOCALSESSION);
         zkl_lock_free(lock);

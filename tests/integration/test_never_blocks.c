@@ -395,7 +395,7 @@ TEST(test_a_call_that_waits_is_found)
     CU_ASSERT(is_kept(&cost));
     ensemble_thaw(server, 0);
     close_session(SOON, ZKL_OK);
-    (void)end_measuring();
+    end_measuring();
 }
 
 TEST(test_with_a_server)

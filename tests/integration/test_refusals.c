@@ -160,7 +160,7 @@ static void begin_stage(struct stage *stage, const struct refusal *refusal, int 
     options.acl = refusal->open ? &open_acl : NULL;
     ASSERT_OK_FATAL(zkl_session_open(&stage->session, servers, &options, NULL));
     create(path);
-    (void)use_recipe(stage);
+    use_recipe(stage);
 }
 
 /* A recipe may go on without what is refused, so the requests that it needs come on top. took_ms: from one
@@ -206,7 +206,7 @@ static void run_all(const struct refusal *refusal)
         ASSERT_SAYS(err, "chroot");
     }
     for (int i = 0; i < count; i++) {
-        (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
+        zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
     }
     judge(refusal, stages, count, took_ms);
 }

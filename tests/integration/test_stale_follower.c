@@ -43,8 +43,8 @@ static bool stays_calm(struct queue_of *q, int64_t ms, int64_t *least)
 
 static void end_scene(struct queue_of *q)
 {
-    (void)zkl_lock_release(q->locks[0], NULL);
-    (void)waiter_end(&q->waiters[1]);
+    zkl_lock_release(q->locks[0], NULL);
+    waiter_end(&q->waiters[1]);
     queue_free(q);
 }
 

@@ -99,7 +99,7 @@ TEST(test_silence_is_named)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
-    zkl_error err = {0};
+    zkl_error err;
     options.connect_timeout_ms = 500;
     names_set("", true);
     CU_ASSERT_EQUAL(zkl_session_open(&session, NAME ":1", &options, &err), ZKL_ECONNECT);

@@ -51,13 +51,20 @@ TEST(test_barging)
     close_one(session);
 }
 
-/* Names that carry the uuid of somebody who holds and of somebody who waits. */
+/* The names of somebody who holds and of somebody who waits. */
+static const struct zkl__reply *two_places(struct queue_of *queue, const char *path)
+{
+    queue_here(queue, path, 2);
+    const struct zkl__reply *list = queue_look(eye, path);
+    CU_ASSERT_EQUAL(list->child_count, 2);
+    return list;
+}
+
+/* Names that carry their uuid. */
 TEST(test_stolen_uuid)
 {
     struct queue_of queue;
-    queue_here(&queue, "/stolen", 2);
-    const struct zkl__reply *list = queue_look(eye, "/stolen");
-    CU_ASSERT_EQUAL(list->child_count, 2);
+    const struct zkl__reply *list = two_places(&queue, "/stolen");
     for (size_t i = 0; i < list->child_count; i++) {
         for (long number = -1; number <= 2100000000; number += 2100000001) {
             char name[ZKL__NAME_MAX];
@@ -76,9 +83,7 @@ TEST(test_stolen_uuid)
 TEST(test_writing_places)
 {
     struct queue_of queue;
-    queue_here(&queue, "/written", 2);
-    const struct zkl__reply *list = queue_look(eye, "/written");
-    CU_ASSERT_EQUAL(list->child_count, 2);
+    const struct zkl__reply *list = two_places(&queue, "/written");
     for (size_t i = 0; i < list->child_count; i++) {
         const struct zkl__op set = {.kind = ZKL__OP_SET,
                                     .dir = "/written",
@@ -120,7 +125,7 @@ TEST(test_creator_only)
     CU_ASSERT(zkl_lock_is_held(lock));
     zkl_session *other = open_as("ben:secret", NULL);
     zkl_lock *no = contest_lock(other, "/vault/deep/lock", NULL);
-    zkl_error err = {0};
+    zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(no, SOON, NULL, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/vault/deep/lock");
     zkl_lock_free(no);

@@ -81,7 +81,7 @@ static void live(void)
     ensemble_kill(server, 0);
     CU_ASSERT_FATAL(ensemble_restart(server, 0));
     CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
-    (void)zkl_lock_release(lock, NULL);
+    zkl_lock_release(lock, NULL);
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     static char text[100000];
     CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
@@ -129,7 +129,7 @@ TEST(test_refused)
 {
     zkl_session_options options = talkative("nonsense");
     zkl_session *session;
-    zkl_error err = {0};
+    zkl_error err;
     CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EAUTH);
     CU_ASSERT_FALSE(holds_canary(&err, sizeof err));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nonsense"));

@@ -47,7 +47,7 @@ static void expect_env(const char *name, const char *value)
 TEST(test_tls)
 {
     zkl_session_options options = asking(FILES, NULL);
-    zkl_error err = {0};
+    zkl_error err;
     if (!dlsym(RTLD_DEFAULT, "zookeeper_init_ssl")) {
         CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_EUNSUPPORTED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "stunnel"));
@@ -92,7 +92,7 @@ TEST(test_sasl)
 {
     const zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = "zk1.example"};
     zkl_session_options options = asking(NULL, &sasl);
-    zkl_error err = {0};
+    zkl_error err;
     if (!dlsym(RTLD_DEFAULT, "zookeeper_init_sasl")) {
         CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_EUNSUPPORTED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "Cyrus"));
@@ -109,7 +109,7 @@ TEST(test_nonsense)
     const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zk1.example"}, half = {.mechanisms = "GSSAPI"};
     const zkl_session_options bad[] = {asking(FILES, &whole), asking(NULL, &half), asking("", NULL)};
     for (int i = 0; i < 3; i++) {
-        zkl_error err = {0};
+        zkl_error err;
         CU_ASSERT_EQUAL(try_open(&bad[i], &err), ZKL_EINVAL);
         CU_ASSERT(err.text[0] != '\0');
     }

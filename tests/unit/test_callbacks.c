@@ -132,13 +132,13 @@ static void free_inner_when_held(zkl_lock *lock, zkl_state state, void *payload)
 
 static void begin_nested(struct gate *gate, int kind, zkl_acquired_fn inside, zkl_data **data)
 {
-    (void)kit_hold(two, QUEUE "/inner", NULL);
+    kit_hold(two, QUEUE "/inner", NULL);
     gate->inner = kit_lock(one, QUEUE "/inner", NULL);
     gate->victim =
         kit_lock(one, QUEUE, LOCK_OPTIONS(.state_fn = kind == 0 ? free_inner_when_held : NULL, .payload = gate));
     kit_acquire_async(gate->inner, inside, gate);
     if (kind == 0) {
-        (void)zkl_lock_acquire(gate->victim, 10000, NULL, NULL); /* a free may end it */
+        zkl_lock_acquire(gate->victim, 10000, NULL, NULL); /* a free may end it */
     } else if (kind == 1) {
         kit_acquire_async(gate->victim, free_inner_when_acquired, gate);
     } else {

@@ -8,7 +8,7 @@
 
 static void forge(int from, int to)
 {
-    (void)kit_write(ZKL__OP_CREATE, PATH, NULL, NULL); /* if it is not there */
+    kit_write(ZKL__OP_CREATE, PATH, NULL, NULL); /* if it is not there */
     for (int i = from; i < to; i++) {
         char name[40];
         snprintf(name, sizeof name, "x-lock-%010d", i);

@@ -182,7 +182,7 @@ TEST_OF_RECORDS(test_commit_after_one_permit_of_several_is_gone)
 
 TEST_WITH_SESSIONS(test_commit_refuses_more_znodes_than_fit)
 {
-    zkl_error err = {0};
+    zkl_error err;
     zkl_lock *lock = make_pool(ZKL_COMMIT_MAX + 1);
     ASSERT_OK(zkl_semaphore_acquire(lock, ZKL_COMMIT_MAX + 1, 10000, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_ELIMIT);
@@ -374,7 +374,7 @@ TEST_WITH_SESSIONS(test_refused_verbs)
 
 TEST_WITH_SESSIONS(test_a_revocable_writer_is_not_downgraded)
 {
-    zkl_error err = {0};
+    zkl_error err;
     zkl_lock *lock = make(ZKL_RECIPE_WRITE_LOCK, one, LOCK_OPTIONS(.revoke_fn = on_revoke));
     kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
@@ -388,7 +388,7 @@ TEST_WITH_SESSIONS(test_wrong_acquires)
 {
     EACH_ROW (i, handle_recipes) {
         zkl_lock *lock = make(i, one, NULL);
-        zkl_error err = {0};
+        zkl_error err;
         CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ENOTHELD);
         ASSERT_SAYS(err, "never granted, or released");
         kit_acquire(lock);

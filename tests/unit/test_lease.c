@@ -125,7 +125,7 @@ TEST(test_replaced_leader)
         int64_t back = replaced + TIMEOUT + S;
         zkl__lease_reconnect(&lease, TIMEOUT, back);
         CU_ASSERT_TRUE(zkl__lease_doubted(&lease, back));
-        (void)commit_at(back + MS, back + 2 * MS);
+        commit_at(back + MS, back + 2 * MS);
         CU_ASSERT(lease.until <= replaced + TIMEOUT);
     }
 }

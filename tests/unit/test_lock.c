@@ -253,7 +253,7 @@ TEST_WITH_SESSIONS(test_commit_bad_calls)
     };
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     EACH_ROW (i, bad) {
-        zkl_error err = {0};
+        zkl_error err;
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, bad[i].ops, bad[i].count, ZKL_WAIT_FOREVER, NULL, &err), bad[i].code);
         CU_ASSERT(err.code == bad[i].code && err.text[0]);
     }

@@ -11,8 +11,8 @@
 /* Servers remove empty containers with all that they know. */
 TEST_WITH_SESSIONS(test_persistent)
 {
-    zkl_error err = {0};
-    (void)kit_hold(one, PATH, DELAYED);
+    zkl_error err;
+    kit_hold(one, PATH, DELAYED);
     kit_expire(one);
     kit_await_session(one, ZKL_SESSION_CONNECTED);
     ASSERT_OK(zkl__memory_reap("memory:kit"));

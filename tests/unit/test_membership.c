@@ -150,7 +150,7 @@ static bool step(bool faults)
     }
     switch (faults ? roll(8) : 7) {
     case 0: /* its answer is lost */
-        (void)apply(&op, false);
+        apply(&op, false);
         break;
     case 1: /* it is lost */
         break;

@@ -21,7 +21,7 @@ TEST(test_acl_check)
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, NULL}, NULL), ZKL_EINVAL);
     EACH_ROW (i, bad) {
         const zkl_acl_entry both[] = {good, bad[i]};
-        zkl_error err = {0};
+        zkl_error err;
         CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){2, both}, &err), ZKL_EINVAL);
         ASSERT_SAYS(err, "acl entry 1"); /* which one */
     }
@@ -146,7 +146,7 @@ TEST(test_sizes_of_no_release)
     EACH_ROW (i, sizes) {
         struct third given = {sizes[i], 11, 12, 0};
         struct second own = {0};
-        zkl_error err = {0};
+        zkl_error err;
         CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, &err), ZKL_EINVAL);
         CU_ASSERT_EQUAL(own.a_ms, 0);
         ASSERT_SAYS(err, "struct second.size is ");

@@ -174,11 +174,10 @@ TEST(test_strays_are_no_members)
 }
 
 /* Who wants the lock at a partition's path is told so, while a member lives. */
-TEST(test_a_partition_is_no_lock)
+TEST_WITH_SESSIONS(test_a_partition_is_no_lock)
 {
-    zkl_error err = {.text = ""};
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, PATH, NULL);
+    zkl_error err;
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
     hire_alone(2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECONFLICT);
     ASSERT_SAYS(err, "in use as a partition");
@@ -186,8 +185,6 @@ TEST(test_a_partition_is_no_lock)
     fire(0);
     kit_acquire(lock);
     kit_release(lock);
-    kit_free(lock);
-    kit_close(session);
 }
 
 static const char *const by_hand[] = {PATH "/pieces/topic-0", PATH "/pieces/topic-1"};
@@ -210,22 +207,19 @@ static size_t waits_for(int number)
 
 /* Somebody else holds two pieces by hand. A member queues for those that it should have, until another one should. They are
  * assigned when they are let go. */
-TEST(test_pieces_that_are_held)
+TEST_WITH_SESSIONS(test_pieces_that_are_held)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *locks[] = {kit_hold(session, by_hand[0], NULL), kit_hold(session, by_hand[1], NULL)};
+    zkl_lock *locks[] = {kit_hold(one, by_hand[0], NULL), kit_hold(one, by_hand[1], NULL)};
     hire(0, 2, 0, NULL);
     ASSERT_EVENTUALLY(waits_for(0) == 2);
     hire(1, 2, 0, NULL);
     ASSERT_EVENTUALLY(waits_for(0) == 1 && waits_for(1) == 1);
     EACH_ROW (i, locks) {
         kit_release(locks[i]);
-        kit_free(locks[i]);
     }
     ASSERT_EVENTUALLY(balanced(0, 1, 2));
     fire(0);
     fire(1);
-    kit_close(session);
 }
 
 TEST(test_close_without_stop)

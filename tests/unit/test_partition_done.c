@@ -300,17 +300,16 @@ static void needs_no_answer(zkl_partition *partition, const char *name, bool los
     answered++;
 }
 
-TEST(test_answered_from_inside)
+TEST_WITH_SESSIONS(test_answered_from_inside)
 {
     for (int later = 0; later < 2; later++) {
-        zkl_session *session = kit_open(NULL);
         const zkl_partition_options options = {.size = sizeof options,
                                                .assigned_fn = ignore_assigned,
                                                .revoked_fn = later ? answers_at_once : needs_no_answer,
                                                .done_later = later};
         zkl_partition *partition = NULL;
         answered = bad_answers = 0;
-        ASSERT_OK_FATAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, NULL));
+        ASSERT_OK_FATAL(zkl_partition_new(&partition, one, PATH, names, PIECES, &options, NULL));
         for (int round = 1; round <= 3; round++) {
             ASSERT_OK(zkl_partition_start(partition, NULL));
             ASSERT_EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == PIECES);
@@ -319,7 +318,6 @@ TEST(test_answered_from_inside)
         }
         CU_ASSERT_EQUAL(bad_answers, 0);
         zkl_partition_free(partition);
-        kit_close(session);
     }
 }
 

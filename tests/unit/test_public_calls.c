@@ -81,7 +81,6 @@ static void on_members(zkl_group_observer *watcher, const char *const *ids, size
 #define DEFINE(name, call)                                                 \
     static int64_t call_##name(struct things *t, int null, zkl_error *err) \
     {                                                                      \
-        (void)t, (void)null, (void)err;                                    \
         return call;                                                       \
     }
 PUBLIC_CALLS
@@ -444,28 +443,24 @@ static void long_path(char *path, size_t length)
 }
 
 /* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. What is longer: unit_text. */
-TEST(test_long_paths)
+TEST_WITH_SESSIONS(test_long_paths)
 {
     static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, ZKL_PATH_MAX};
     char path[ZKL_PATH_MAX + 1];
-    zkl_session *session = kit_open(NULL);
     EACH_ROW (i, lengths) {
         long_path(path, lengths[i]);
-        zkl_lock *lock = kit_hold(session, path, NULL);
+        zkl_lock *lock = kit_hold(one, path, NULL);
         const zkl_op op = {.path = path, .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL};
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 1000, NULL, NULL), lengths[i] > 1014 ? ZKL_EINVAL : ZKL_OK);
-        kit_free(lock);
     }
     long_path(path, 1000);
     EACH_ROW (i, handle_recipes) {
         path[999] = (char)('a' + i);
-        zkl_lock *lock = kit_make((zkl_recipe)i, session, path, NULL);
+        zkl_lock *lock = kit_make((zkl_recipe)i, one, path, NULL);
         kit_acquire(lock);
-        kit_free(lock);
     }
     path[999] = 'y';
-    use_double_barrier(session, path);
-    kit_close(session);
+    use_double_barrier(one, path);
 }
 
 /* Of a section and of a slot, whoever asks for one. */
@@ -475,7 +470,7 @@ TEST(test_margins_and_slots)
     struct things t;
     make(&t, NULL);
     EACH_ROW (i, extremes) {
-        zkl_error err = {.text = ""};
+        zkl_error err;
         int64_t value = extremes[i];
         CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, run_nothing, &t, NULL, &err), ZKL_EINVAL);
         ASSERT_SAYS(err, "margin_ms");
@@ -519,11 +514,11 @@ static int64_t excess(const struct row *row, bool held, int world)
                                  : zkl__memory_break(id, (size_t)(world - LOST), 1, 0));
     kit_start_thread(&control, wait_plainly, &plain_ms);
     int64_t began = now_ms();
-    (void)row->call(&t, 0, NULL);
+    row->call(&t, 0, NULL);
     int64_t took_ms = now_ms() - began;
     pthread_join(control, NULL);
-    (void)zkl__memory_hold(id, false);
-    (void)zkl__memory_break(id, 0, 0, 0);
+    zkl__memory_hold(id, false);
+    zkl__memory_break(id, 0, 0, 0);
     ASSERT_EVENTUALLY(connected(t.session));
     free_made(&t);
     end(&t);
@@ -586,9 +581,9 @@ static bool nothing_left(void)
  * whoever leaves next. */
 static void clean_up(void)
 {
-    (void)kit_write(ZKL__OP_SET, "/n/lock", NULL, "");
-    (void)kit_write(ZKL__OP_DELETE, "/n/lock", "keeps-the-record", NULL);
-    (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
+    kit_write(ZKL__OP_SET, "/n/lock", NULL, "");
+    kit_write(ZKL__OP_DELETE, "/n/lock", "keeps-the-record", NULL);
+    zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
     ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL));
     use_double_barrier(keeper, "/n/double");
 }
@@ -738,7 +733,7 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
             CU_FAIL("another code");
         }
     }
-    (void)zkl__memory_suspend(zkl_session_id(t.session)); /* what is left of the plan goes with the connection */
+    zkl__memory_suspend(zkl_session_id(t.session)); /* what is left of the plan goes with the connection */
     ASSERT_EVENTUALLY(connected(t.session));
     leave_nothing(&t);
     kit_close(keeper);

@@ -189,7 +189,7 @@ static void end_while_waiting_and_held(struct zkl__event end, int code)
     CU_ASSERT(zkl_lock_state(held) == ZKL_STATE_IDLE || code == ZKL_ECLOSED); /* refused: the session is closed */
     kit_free(head);
     kit_free(held);
-    (void)zkl_session_close(two, 100);
+    zkl_session_close(two, 100);
     kit_close(one);
 }
 

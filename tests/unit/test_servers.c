@@ -129,7 +129,7 @@ TEST(test_bad_strings)
 TEST(test_long_strings)
 {
     static char text[4000];
-    zkl_error err = {0};
+    zkl_error err;
     memset(text, 'a', sizeof text - 1);
     CU_ASSERT_PTR_NULL(zkl__store_find(text, &err));
     ASSERT_SAYS(err, "too long");

@@ -63,7 +63,7 @@ TEST(test_a_session_timeout_too_short_for_a_lease)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session = NULL;
-    zkl_error err = {0};
+    zkl_error err;
     options.session_timeout_ms = 2000;
     CU_ASSERT_EQUAL(zkl_session_open(&session, PLACE, &options, &err), ZKL_EINVAL);
     ASSERT_SAYS(err, "session timeout of 2000 ms");

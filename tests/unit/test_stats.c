@@ -64,7 +64,7 @@ TEST_BETWEEN(script_begin(), test_waits_that_end_otherwise, script_deinit())
     CU_ASSERT_EQUAL(sums()->cancels, 1);
     script_answer_all();
     script_acquire(&me);
-    (void)script_answer_with(ZKL__RC_NOAUTH);
+    script_answer_with(ZKL__RC_NOAUTH);
     script_answer_all();
     CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
     CU_ASSERT_EQUAL(sums()->failures, 1);

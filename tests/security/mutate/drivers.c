@@ -190,7 +190,7 @@ static int use_recipe(const struct recipe *recipe, zkl_session *session, const c
 static void *run_rival(void *arg)
 {
     const struct rival *rival = arg;
-    (void)use_recipe(rival->recipe, honest, rival->path);
+    use_recipe(rival->recipe, honest, rival->path);
     return NULL;
 }
 
@@ -201,7 +201,7 @@ static void run_recipe(const struct recipe *recipe)
     snprintf(rival.path, sizeof rival.path, "%s-%d", path, recipe->group);
     zkl_lock *holder = NULL;
     if (strncmp(recipe->name, "queue", 5) == 0 && zkl_lock_new(&holder, honest, rival.path, NULL, NULL) == ZKL_OK) {
-        (void)acquire(holder, LONG_MS);
+        acquire(holder, LONG_MS);
     }
     for (int i = 0; i < ROUNDS; i++) {
         bool beside = pthread_create(&rival.thread, NULL, run_rival, &rival) == 0;
