@@ -187,6 +187,16 @@ static const struct cli_option revoke_options[] = {
     {0},
 };
 
+/* As it was given, for a command that names the same contender. */
+static const char *token_option(void)
+{
+    static char text[32];
+    if (chosen.token) {
+        snprintf(text, sizeof text, " --token %" PRId64, chosen.token);
+    }
+    return text;
+}
+
 static int request_and_wait(const char *path)
 {
     zkl_queue *queue;
@@ -199,6 +209,13 @@ static int request_and_wait(const char *path)
     if (!cli.quiet) {
         show_chosen();
     }
+    if (!chosen.entry->holds) {
+        cli_error(
+            "\"%s\": this contender waits, and has nothing to release; stop it on its host, or "
+            "remove it with 'zklock release --force%s'",
+            chosen.name, token_option());
+        return EXIT_NOBODY;
+    }
     int result =
         zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_ENOTHELD) {
@@ -207,8 +224,8 @@ static int request_and_wait(const char *path)
     if (result == ZKL_EAUTH) {
         cli_error(
             "\"%s\": the holder accepts no request: it runs without --revocable, or its access "
-            "list refuses us; stop it on its host, or remove it with 'zklock release --force'",
-            chosen.name);
+            "list refuses us; stop it on its host, or remove it with 'zklock release --force%s'",
+            chosen.name, token_option());
         return EXIT_DENIED;
     }
     code = queues_outcome(chosen.path, result);
@@ -231,8 +248,8 @@ static int request_and_wait(const char *path)
     }
     if (!gave_way) {
         cli_error("\"%s\": the holder did not release within %.1f s; wait longer with -w, stop it "
-                  "on its host, or remove it with 'zklock release --force'",
-                  chosen.name, (double)waited_ms / 1000);
+                  "on its host, or remove it with 'zklock release --force%s'",
+                  chosen.name, (double)waited_ms / 1000, token_option());
     } else if (!cli.json) {
         cli_note("\"%s\": the holder released after %.1f s", chosen.name, (double)waited_ms / 1000);
     }
@@ -265,8 +282,9 @@ const struct cli_command cmd_revoke = {
     .notes = "The holder accepts it if it was started with 'zklock run --revocable', or is a\n"
              "client that made its lock revocable (Curator's makeRevocable). It stops its CMD\n"
              "and releases: nothing is taken away by force. Exit codes: 0 it released; 1\n"
-             "nobody holds LOCK; 121 the holder accepts no request; 122 no ensemble reached;\n"
-             "124 it did not release in time; 125 usage or own failure.\n",
+             "nobody holds LOCK, or --token is a waiter's; 121 the holder accepts no request;\n"
+             "122 no ensemble reached; 124 it did not release in time; 125 usage or own\n"
+             "failure.\n",
     .options = revoke_options,
 };
 
@@ -278,8 +296,9 @@ static int resize(const char *path)
 {
     int result = zkl_semaphore_resize(cli_session, path, limit, CLI_CALL_MS, &cli_failure);
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
-        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name,
-                  cli_failure.text);
+        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit, where nobody uses LOCK "
+                  "without -j",
+                  chosen.name, cli_failure.text);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {

@@ -91,8 +91,8 @@ const char *newfile_reason(void)
         {EAGAIN, "; see that it is read"},
         {ENOTDIR, "; name a file in a directory"},
         {EISDIR, "; name a file in it"},
-        {EACCES, "; name a file that this user may write"},
-        {EPERM, "; name a file that this user may write"},
+        {EACCES, "; name a file in a directory where this user may make files"},
+        {EPERM, "; name a file in a directory where this user may make files"},
         {EROFS, "; name a file on a file system that may be written"},
         {ELOOP, "; it is a symbolic link: name the file itself"},
     };

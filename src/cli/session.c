@@ -293,6 +293,14 @@ static bool take_sasl(void)
 static bool take_options(int64_t connect_timeout_ms)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    if (cli.tls_host && !cli.tls) {
+        cli_error("--tls-host is for --tls, which is missing");
+        return false;
+    }
+    if (cli.sasl_server && !cli.sasl) {
+        cli_error("--sasl-server is for --sasl, which is missing");
+        return false;
+    }
     options.session_timeout_ms = cli.session_timeout_ms;
     options.tick_ms = cli.tick_ms;
     options.leader_pause_ms = cli.leader_pause_ms;

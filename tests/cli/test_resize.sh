@@ -10,7 +10,7 @@ end_of() { # NAME PID
 }
 
 code 1 zklock resize builds 2
-says '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
+says '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit, where nobody uses LOCK without -j$'
 code 125 zklock run -j 0 builds true
 says 'nobody has set a limit: .*; name another LOCK, or use this one as the others do'
 

@@ -44,13 +44,19 @@ run_as deaf x
 up deaf
 code 121 zklock -q revoke -w 20s x
 matches "it still holds" "$(zklock ls x)" "^  holds .* $me\$"
-# A waiter is asked by its token, and neither hears it nor is hurt.
-token=$(token_of x)
-code 121 zklock revoke --token "$token" x
+code 121 zklock revoke --token "$(token_of x)" x
+says "with 'zklock release --force --token [0-9]+'"
 code 1 zklock revoke --token 1 x
 says 'no contender has this token'
-kill -TERM "$pid"
-wait "$pid"
+# A waiter has nothing to release, and keeps its name.
+deaf=$pid
+run_as later --revocable x
+await "a waiter" queued x 2
+code 1 zklock revoke --token "$(token_of x)" x
+says 'this contender waits'
+matches "its name" "$(zklock ls x)" "^  1 .* $me\$"
+kill -TERM "$pid" "$deaf"
+wait "$pid" "$deaf"
 # Several hold: which one must be said.
 run_as one -r x
 one=$pid

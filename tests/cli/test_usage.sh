@@ -150,6 +150,7 @@ done <<'TABLE'
 125|check a b|which lock
 125|hold|which lock
 125|elect x|which command
+125|--tls-host x check x|--tls-host is for --tls, which is missing
 125|elect --backoff soon x true|'soon' is no duration
 125|elect --backoff 30d x true|'30d' is out of range
 125|elect -w 5s x true|unknown option
