@@ -179,6 +179,8 @@ void cli_tell_unread(void);
  */
 #define CLI_MESSAGE_MAX 2048
 extern char cli_last_words[CLI_MESSAGE_MAX];
+/* They were about something that is over. */
+void cli_forget_words(void);
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

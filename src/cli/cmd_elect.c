@@ -58,6 +58,7 @@ static int campaign(void)
         code = contend_wait_or_end(INT64_MAX);
     }
     if (code == CLI_GO_ON) {
+        cli_forget_words();
         http_standing = HTTP_QUEUED;
         notify_send("STATUS=waiting");
     }
@@ -98,8 +99,9 @@ static int next(int code)
     if (!ends && pauses) {
         /* Out of the queue, so that another host may lead meanwhile. */
         bool first = pause_ms == 0 || runner.ended_ms - runner.granted_ms > PAUSE_MAX_MS;
+        int64_t most_ms = backoff_ms > PAUSE_MAX_MS ? backoff_ms : PAUSE_MAX_MS;
         int64_t next_ms = first ? backoff_ms : 2 * pause_ms;
-        pause_ms = next_ms < PAUSE_MAX_MS || first ? next_ms : PAUSE_MAX_MS;
+        pause_ms = next_ms < most_ms ? next_ms : most_ms;
         cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend.name, job.name, code,
                  (double)pause_ms / 1000);
         http_standing = HTTP_PAUSED;
@@ -115,6 +117,7 @@ static int next(int code)
     }
     if (!ends) {
         job_begin(); /* what ends it from now on is not the end of this term */
+        cli_forget_words();
         runner.granted_ms = 0;
         contend.begun_ms = now_ms();
     }
@@ -166,8 +169,8 @@ const struct cli_command cmd_elect = {
              "                              our terminal has closed: then 129\n"
              "  CMD cannot be run           resigns and ends, 126 or 127\n"
              "  --once                      ends with the term: CMD's code, 120 when lost\n\n"
-             "--notify sends READY=1 when the session is there and the candidate stands (a\n"
-             "standby that waits is a service that is up), its place in the queue or since\n"
+             "--notify sends READY=1 when the session is there (a standby, or one that is not\n"
+             "healthy yet, is a service that is up), its place in the queue or since\n"
              "when it leads as STATUS=, WATCHDOG=1 (WatchdogSec=) as long as it can act on a\n"
              "loss, and takes NOTIFY_SOCKET and WATCHDOG_* out of CMD's environment; without\n"
              "--notify CMD keeps them and may speak for itself (NotifyAccess=all). --health\n"

@@ -69,6 +69,12 @@ __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const 
     }
 }
 
+void cli_forget_words(void)
+{
+    last_rank = CLI_NOTE;
+    cli_last_words[0] = '\0';
+}
+
 void cli_say(enum cli_rank rank, const char *format, ...)
 {
     va_list arguments;

@@ -81,7 +81,7 @@ ends "it led after HUP" 0
 elect c --report "$work/report" --backoff 1h z bash -c 'exit 9'
 await "c to pause" grep -q 'standing again in 3600' "$work/c.said"
 ended_by TERM "exit code of a TERM in the pause" 143
-file_matches "its report" report '"outcome":"signal".*"token":null'
+file_matches "its report" report '"outcome":"signal".*"token":null.*"reason":null'
 elect d z bash -c "trap 'exit 5' TERM; echo up >$work/up; while :; do read -rt 0.01 <> <(:); done"
 await "d to lead" lines "$work/up" 1
 ended_by TERM "CMD's own code after TERM" 5
