@@ -57,7 +57,7 @@ ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *sessio
                                    size_t count, zkl_error *err);
 /* Waits until count members have entered; from then on all of them are in, even if one leaves
  * immediately. ZKL_ETIMEOUT: too few came in time; we have left again, and our znode is deleted or
- * being deleted. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered already.
+ * being deleted. ZKL_ELOST: our lease ended while we waited. ZKL_EDEADLK: entered already.
  * ZKL_ECONFLICT: somebody queues there for a read/write lock, an election or a semaphore (a mutex's
  * contenders look as members do, and are not distinguished from them). Others: ZKL_EAUTH,
  * ZKL_ECANCELED (freed meanwhile, or a stop token; we have left again), ZKL_EINVAL, ZKL_ECLOSED,
