@@ -103,7 +103,7 @@ TEST(test_no_descriptor)
     options.log_payload = &named;
     ASSERT_EVENTUALLY_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL) == ZKL_OK);
     zkl_lock *lock = contest_lock(session, "/descriptors", NULL);
-    zkl_lock *permit = NULL;
+    zkl_lock *permit;
     ASSERT_OK_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL));
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
     CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){FEW, before.rlim_max}), 0);

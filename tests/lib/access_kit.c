@@ -96,7 +96,7 @@ void access_await_request(zkl_session *session)
 
 static size_t queued(const struct access *access, const struct access_kind *kind)
 {
-    zkl_queue *queue = NULL;
+    zkl_queue *queue;
     ASSERT_OK_FATAL(zkl_queue_list(&queue, access->eye, kind->queue, SOON, NULL));
     size_t length = queue->count;
     zkl_queue_free(queue);

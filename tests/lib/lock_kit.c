@@ -266,7 +266,7 @@ void kit_remove_node(const zkl_lock *lock)
 
 void kit_remove_first(const char *path)
 {
-    zkl_queue *queue = NULL;
+    zkl_queue *queue;
     ASSERT_OK_FATAL(zkl_queue_list(&queue, two, path, PATIENCE_MS, NULL));
     CU_ASSERT_FATAL(queue->count > 0);
     const zkl_queue_entry *first = &queue->entries[0];

@@ -63,7 +63,7 @@ static struct member {
 
 static zkl_double_barrier *make_barrier(zkl_session *session, size_t count)
 {
-    zkl_double_barrier *barrier = NULL;
+    zkl_double_barrier *barrier;
     ASSERT_OK_FATAL(zkl_double_barrier_new(&barrier, session, PATH, count, NULL));
     return barrier;
 }

@@ -12,7 +12,7 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
 
 static zkl_election_observer *observe(zkl_session *session, struct mailbox *box)
 {
-    zkl_election_observer *observer = NULL;
+    zkl_election_observer *observer;
     ASSERT_OK_FATAL(zkl_election_observe(&observer, session, PATH, on_leader, box, NULL));
     return observer;
 }

@@ -11,7 +11,7 @@
 
 static zkl_group *make_member(zkl_session *session, const char *id, const zkl_group_options *options)
 {
-    zkl_group *group = NULL;
+    zkl_group *group;
     ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, options, NULL));
     return group;
 }
@@ -58,7 +58,7 @@ static void on_changed(zkl_group_observer *watcher, const char *const *ids, size
 
 static zkl_group_observer *watch(zkl_session *session, struct mailbox *box)
 {
-    zkl_group_observer *watcher = NULL;
+    zkl_group_observer *watcher;
     ASSERT_OK_FATAL(zkl_group_observe(&watcher, session, CLUB, on_changed, box, NULL));
     return watcher;
 }

@@ -163,7 +163,7 @@ TEST_OF_RECORDS(test_commit_after_one_znode_of_several_is_gone)
 
 static zkl_lock *make_pool(int permits)
 {
-    zkl_lock *lock = NULL;
+    zkl_lock *lock;
     ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", permits, NULL, NULL));
     return kit_keep(lock);
 }

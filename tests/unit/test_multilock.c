@@ -6,7 +6,7 @@ static const char *const abc[] = {"/m/a", "/m/b", "/m/c"};
 
 static zkl_lock *make(void)
 {
-    zkl_lock *lock = NULL;
+    zkl_lock *lock;
     ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, abc, 3, NULL, NULL));
     return kit_keep(lock);
 }

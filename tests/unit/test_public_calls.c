@@ -426,7 +426,7 @@ TEST(test_long_timeouts)
 
 static void use_double_barrier(zkl_session *session, const char *path)
 {
-    zkl_double_barrier *pair = NULL;
+    zkl_double_barrier *pair;
     ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL));
     ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
     ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));

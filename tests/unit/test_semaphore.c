@@ -9,7 +9,7 @@
 
 static zkl_lock *pool_contender(zkl_session *session, int limit)
 {
-    zkl_lock *semaphore = NULL;
+    zkl_lock *semaphore;
     ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, NULL));
     return kit_keep(semaphore);
 }
