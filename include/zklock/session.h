@@ -189,11 +189,13 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
  *
  * Waits timeout_ms at most for the server's response (ZKL_WAIT_FOREVER: no limit). ZKL_OK: the
  * server confirmed that every znode of ours is deleted, or the servers said that the session has
- * expired. A leader that has been replaced and does not know it yet may say that some seconds
- * before the znodes are deleted. The new leader deletes them when the session times out there, at
- * the latest. ZKL_ETIMEOUT: there was no response in time. The servers then delete the rest when
- * the session times out, and a thread of the client library may take five seconds more to end, with
- * memory from the heap. The session is closed either way.
+ * expired. (With TLS, or where the process has more than 64 connections to that server, a server
+ * that ends the connection without a word is taken for one that confirms.) A leader that has been
+ * replaced and does not know it yet may say that some seconds before the znodes are deleted. The
+ * new leader deletes them when the session times out there, at the latest. ZKL_ETIMEOUT: there was
+ * no response in time. The servers then delete the rest when the session times out, and a thread of
+ * the client library may take five seconds more to end, with memory from the heap. The session is
+ * closed either way.
  *
  * Objects made from it stay valid until freed, and return ZKL_ECLOSED. The session's own memory is
  * freed with the last of them, or immediately when there is none: after that the pointer must not

@@ -234,19 +234,23 @@ void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
  *
  * Nobody says which of the candidates is the session's connection: a descriptor is kept of each.
  * The session's is one that a library has closed behind zookeeper_close. Others that were open when
- * it came up may have been closed at the same time: then each must have its response. When none of
- * the sockets is known, it counts whether zookeeper_close was quick. */
+ * it came up may have been closed at the same time: then each must have its response. When a socket
+ * is not known, it counts whether zookeeper_close was quick. */
 static bool close_and_confirm(struct zkl__store *store)
 {
     struct zk_candidates sockets = {0};
     int kept[ZK_SOCKETS]; /* -1: it was closed since, or no descriptor is left */
     int64_t began = zkl__clock_now();
     pthread_mutex_lock(&store->mutex);
-    if (store->linked && !store->config.tls && store->candidates.count <= ZK_SOCKETS) {
+    /* Without a connection the library says no goodbye, and is quick. */
+    bool linked = store->linked && zoo_state(store->zh) == ZOO_CONNECTED_STATE;
+    if (linked && !store->config.tls && store->candidates.count <= ZK_SOCKETS) {
         sockets = store->candidates;
     }
+    bool guessed = linked && sockets.count == 0;
     for (int i = 0; i < sockets.count; i++) {
         kept[i] = fcntl(sockets.each[i].fd, F_DUPFD_CLOEXEC, 0);
+        guessed = guessed || (kept[i] < 0 && errno == EMFILE);
         if (kept[i] >= 0 && inode_of(kept[i], false) != sockets.each[i].inode) {
             close(kept[i]);
             kept[i] = -1;
@@ -257,7 +261,7 @@ static bool close_and_confirm(struct zkl__store *store)
     zkl__signals_hold();
     zookeeper_close(store->zh);
     zkl__signals_allow();
-    bool heard = zkl__clock_now() - began < WORD_NS, silent = false;
+    bool heard = guessed && zkl__clock_now() - began < WORD_NS, silent = false;
     for (int i = 0; i < sockets.count; i++) {
         bool closed = inode_of(sockets.each[i].fd, false) != sockets.each[i].inode;
         // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): each was set above

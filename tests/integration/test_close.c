@@ -25,7 +25,7 @@ static bool server_knows(int64_t session_id)
 static size_t threads(void)
 {
     struct stat tasks = {.st_nlink = 0};
-    CU_ASSERT_EQUAL(stat("/proc/self/task", &tasks), 0);
+    ASSERT_OK(stat("/proc/self/task", &tasks));
     return tasks.st_nlink;
 }
 
@@ -73,6 +73,19 @@ TEST(test_lost)
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);
     proxy_stop(proxy);
+}
+
+/* Broken just before, there is no goodbye, and the client library is as quick as if it had been answered. */
+TEST(test_broken_just_before)
+{
+    for (int i = 0; i < 20; i++) {
+        struct proxy *proxy;
+        zkl_session *session = open_behind(&proxy);
+        int64_t id = zkl_session_id(session);
+        proxy_down(proxy);
+        CU_ASSERT(zkl_session_close(session, 300) != ZKL_OK || !server_knows(id));
+        proxy_stop(proxy);
+    }
 }
 
 static int64_t signalled = INT64_MAX;
@@ -131,10 +144,7 @@ TEST(test_asks_nothing_more)
     for (int i = 0; i < 8 && asked > 0; i++) {
         struct proxy *proxy;
         zkl_session *session = open_behind(&proxy);
-        zkl_lock *lock = contest_lock(session, "/asks", NULL);
-        ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-        ASSERT_OK(zkl_lock_release(lock, NULL));
-        zkl_lock_free(lock);
+        contest_once(session, "/asks");
         asked = -proxy_count(proxy, PROXY_OP_EXISTS);
         ASSERT_OK(zkl_session_close(session, SOON));
         asked += proxy_count(proxy, PROXY_OP_EXISTS);

@@ -106,7 +106,7 @@ TEST(test_no_descriptor)
     zkl_lock *permit;
     ASSERT_OK_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL));
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
-    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){FEW, before.rlim_max}), 0);
+    ASSERT_OK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){FEW, before.rlim_max}));
     proxy_cut(proxy);
     ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
     ASSERT_EVENTUALLY(named.count == 1); /* once for each time that the connection is gone */
@@ -115,7 +115,7 @@ TEST(test_no_descriptor)
     ASSERT_SAYS(err, "ulimit -n");
     CU_ASSERT_EQUAL(zkl_lock_acquire(permit, 0, NULL, &err), ZKL_ETIMEOUT);
     ASSERT_SAYS(err, "ulimit -n");
-    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
     CU_ASSERT_EQUAL(named.count, 1);
     /* There is no connection either while the server refuses it: that is no want of descriptors. */

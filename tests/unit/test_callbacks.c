@@ -368,7 +368,7 @@ static void busy_elsewhere(void *(*there)(void *gate))
     CU_ASSERT_FALSE(kit_readable(one, 0)); /* no spinning */
     mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(kit_readable(one, 10000)); /* nothing forgotten */
-    CU_ASSERT_EQUAL(pthread_join(other, NULL), 0);
+    ASSERT_OK(pthread_join(other, NULL));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_FALSE(kit_readable(one, 0));

@@ -297,7 +297,7 @@ TEST_WITH_SESSIONS(test_a_free_ends_a_publish)
     kit_acquire(lock);
     kit_delay(one, true);
     uint64_t before = kit_requests(one);
-    CU_ASSERT_EQUAL(pthread_create(&thread, NULL, publish, lock), 0);
+    kit_start_thread(&thread, publish, lock);
     ASSERT_EVENTUALLY(kit_requests(one) > before);
     kit_free(lock);
     pthread_join(thread, NULL);

@@ -248,7 +248,7 @@ static void start(struct work *work, zkl_lock *lock, zkl_section_fn section)
 /* Session one is closed by then. */
 static int finish(struct work *work)
 {
-    CU_ASSERT_EQUAL(pthread_join(work->thread, NULL), 0);
+    ASSERT_OK(pthread_join(work->thread, NULL));
     kit_free(work->lock);
     kit_free(work->other);
     kit_close(two);
@@ -326,7 +326,7 @@ TEST_WITH_SESSIONS(test_close_in_a_section)
 {
     struct work work = {0};
     start(&work, kit_lock(one, QUEUE, NULL), close_inside);
-    CU_ASSERT_EQUAL(pthread_join(work.thread, NULL), 0);
+    ASSERT_OK(pthread_join(work.thread, NULL));
     ASSERT_OK(work.code);
     CU_ASSERT_EQUAL(work.inner, ZKL_EDEADLK);
 }

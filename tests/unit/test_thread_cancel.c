@@ -42,7 +42,7 @@ static void victim_start(struct victim *victim, int (*act)(struct victim *))
 static int victim_end(struct victim *victim)
 {
     void *result;
-    CU_ASSERT_EQUAL(pthread_join(victim->thread, &result), 0);
+    ASSERT_OK(pthread_join(victim->thread, &result));
     CU_ASSERT_PTR_EQUAL(result, PTHREAD_CANCELED);
     return victim->code;
 }
