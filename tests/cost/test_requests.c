@@ -459,7 +459,7 @@ static void close_pair(struct pair pair)
 
 TEST(test_operations)
 {
-    slow_proxy = proxy_start(ensemble_address(server, 0));
+    slow_proxy = proxy_here();
     straight = open_pair(ensemble_servers(server));
     slow = open_pair(proxy_address(slow_proxy));
     printf("\n");
@@ -500,7 +500,7 @@ static struct passed passed_since(struct passed before, struct proxy *proxy, zkl
  * written while waiting. One more of each, for where the time was cut. */
 TEST(test_time)
 {
-    struct proxy *holder = proxy_start(ensemble_address(server, 0)), *other = proxy_start(ensemble_address(server, 0));
+    struct proxy *holder = proxy_here(), *other = proxy_here();
     zkl_session *holders = contest_session(proxy_address(holder), SHORT, TICK);
     zkl_session *others = contest_session(proxy_address(other), SHORT, TICK);
     second = lock_at(holders, "/cost/lock");

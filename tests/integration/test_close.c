@@ -99,7 +99,7 @@ static void on_alarm(int number)
  * signal is not kept waiting by that. */
 TEST(test_slow_goodbye)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     zkl_session *session = contest_session(proxy_address(proxy), SOON, TICK);
     proxy_delay(proxy, 2600);
     signal(SIGALRM, on_alarm);

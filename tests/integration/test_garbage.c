@@ -34,7 +34,7 @@ static void garble_next(struct proxy *proxy, int kind)
 
 TEST(test_instead_of_a_welcome)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     for (int kind = 0; kind < KINDS; kind++) {
         garble_next(proxy, kind);
         zkl_session *session = contest_session(proxy_address(proxy), 10000, TICK);

@@ -96,7 +96,7 @@ TEST(test_no_descriptor)
     zkl_session_options options = contest_options(60000, TICK); /* the session is there when the limit is raised */
     int taken[FEW], count = 0;
     take_numbers(taken, &count);
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
     options.connect_timeout_ms = 1000; /* how long a try waits for a connection */
     options.log_fn = count_warning;

@@ -77,7 +77,7 @@ static struct recorder *open_named(const struct proxy *proxy)
 /* open does not wait for a name server that is silent, nor does close. The session begins when it speaks. */
 TEST(test_silent_at_open)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     names_set("127.0.0.1", true);
     int64_t began = now_ms();
     struct recorder *r = open_named(proxy), *closed = open_named(proxy);
@@ -110,7 +110,7 @@ TEST(test_silence_is_named)
 /* The name of a server that is down is asked for in vain, for as long as the name service likes: the others are known, and do. */
 TEST(test_one_name_silent)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     char servers[128];
     snprintf(servers, sizeof servers, NAME ":%d,localhost:%d", proxy_port(proxy), proxy_port(proxy));
     names_set("", true);
@@ -124,7 +124,7 @@ TEST(test_one_name_silent)
 /* A cut network takes the name server along: ticks and close do not hang, and the servers known are found again without it. */
 TEST(test_silent_while_suspended)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     names_set("127.0.0.1", false);
     struct recorder *r = open_named(proxy);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
@@ -150,7 +150,7 @@ TEST(test_silent_while_suspended)
 /* The server behind the name gets another address while we are connected: the session goes on there. */
 TEST(test_server_moves)
 {
-    struct proxy *old = proxy_start(ensemble_address(server, 0));
+    struct proxy *old = proxy_here();
     struct proxy *new = proxy_start_at("127.0.0.2", proxy_port(old), ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(new);
     names_set("127.0.0.1", false);

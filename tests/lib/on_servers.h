@@ -6,6 +6,7 @@
 #include "ensemble.h"
 
 extern struct ensemble *server; /* one or several */
+struct proxy *proxy_here(void); /* in front of the first (proxy.h) */
 
 /* As TESTS of check.h, on servers with these options (NULL: one server). 77, "skipped", where there is no ZooKeeper. */
 #define TESTS_ON_SERVERS(suite_name, options)                    \

@@ -14,6 +14,13 @@ int on_servers_main(const char *suite_name, const struct ensemble_options *optio
     return failed;
 }
 
+struct proxy *proxy_here(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    return proxy;
+}
+
 zkl_session *open_one(void)
 {
     return contest_session(ensemble_servers(server), TIMEOUT, TICK);
@@ -31,8 +38,7 @@ void queue_here(struct queue_of *queue, const char *path, int count)
 
 zkl_session *open_behind(struct proxy **proxy)
 {
-    *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(*proxy);
+    *proxy = proxy_here();
     return contest_session(proxy_address(*proxy), TIMEOUT, TICK);
 }
 

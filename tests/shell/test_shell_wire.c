@@ -51,8 +51,7 @@ static zkl_session *lasting_at(const char *servers)
 
 static struct proxy *proxy_with(struct proxy_script script)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct proxy *proxy = proxy_here();
     proxy_follow(proxy, script);
     return proxy;
 }

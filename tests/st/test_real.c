@@ -33,13 +33,6 @@ static zkl_session *open_here(void)
     return open_at(ensemble_servers(server), ZKL_CALLBACKS_THREAD);
 }
 
-static struct proxy *proxy_here(void)
-{
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
-    return proxy;
-}
-
 /* --- another process ------------------------------------------------------------------------------------------------ */
 
 /* In the child: holds the lock, says so, waits until another process queues behind it, looks at that one's threads, releases. */
