@@ -194,8 +194,9 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
  * replaced and does not know it yet may say that some seconds before the znodes are deleted. The
  * new leader deletes them when the session times out there, at the latest. ZKL_ETIMEOUT: there was
  * no response in time. The servers then delete the rest when the session times out, and a thread of
- * the client library may take five seconds more to end, with memory from the heap. The session is
- * closed either way.
+ * the client library may take five seconds more to end, with memory from the heap and
+ * sasl->callbacks; or, in a handshake of TLS with a server that is silent, as long as that server
+ * is. The session is closed either way.
  *
  * Objects made from it stay valid until freed, and return ZKL_ECLOSED. The session's own memory is
  * freed with the last of them, or immediately when there is none: after that the pointer must not

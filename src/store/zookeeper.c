@@ -638,7 +638,7 @@ void zkl__zk_log_close(struct zkl__store *store)
 static void unlock_and_report(struct zkl__store *store, bool up)
 {
     struct zkl__connection connection = {.session_id = zoo_client_id(store->zh)->client_id,
-                                         .timeout_ms = zoo_recv_timeout(store->zh),
+                                         .timeout_ms = store->timeout_ms,
                                          .fresh = !store->fresh_reported,
                                          .began_ns = store->began_ns};
     store->up = store->up || up;
@@ -676,10 +676,12 @@ static void probe(struct zkl__store *store)
 static void on_lost(struct zkl__store *store, enum zkl__end end)
 {
     pthread_mutex_lock(&store->mutex);
-    bool was_up = store->up, tell = store->phase != ZK_CLOSED;
+    bool was_up = store->up, tell = store->phase != ZK_CLOSED && store->end == ZKL__END_NONE;
     store->linked = store->up = store->drained = false;
     store->answered_ns = store->resolve_ns = 0;
-    store->end = end;
+    if (store->end == ZKL__END_NONE) { /* the first one counts, and is told once */
+        store->end = end;
+    }
     zkl__signal_raise(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     if (tell && end != ZKL__END_NONE) {
@@ -722,6 +724,12 @@ static void on_connected(struct zkl__store *store)
     on_lost(store, ZKL__END_NONE);
     pthread_mutex_lock(&store->mutex);
     zkl__zk_hide_socket(store);
+    /* The session may not be reported before its second connection, which may have got a longer
+     * timeout from a server with other bounds. A touch by the first server may still shorten it. */
+    int64_t timeout_ms = zoo_recv_timeout(store->zh);
+    if (!store->ever || timeout_ms < store->timeout_ms) {
+        store->timeout_ms = timeout_ms;
+    }
     store->linked = true;
     store->ever = true;
     bool proven = !config->auth_scheme || store->fresh_reported;
@@ -993,6 +1001,7 @@ static int store_close(struct zkl__store *store, int64_t timeout_ms, int64_t *ag
     }
     int code = store->all_read && store->confirmed ? ZKL_OK : store->close_code;
     bool orphaned = store->orphaned = store->parting > 0;
+    code = orphaned && code == ZKL_OK ? ZKL_ETIMEOUT : code; /* the heap is in use */
     pthread_mutex_unlock(&store->mutex);
     if (!orphaned) {
         zkl__zk_free(store);

@@ -115,11 +115,13 @@ struct zkl__store {
     int64_t limit_ns;   /* of each attempt of this round to get a first connection */
     int64_t attempt_ns; /* when the present one is given up */
     int parting;        /* threads that close handles */
+    bool parted;        /* zh is closed */
     bool orphaned;      /* closed: the last of them frees the store */
     enum zk_phase phase;
-    bool linked; /* the library has a connection */
-    bool up;     /* `connected` was delivered, and neither `suspended` nor `expired` since */
-    bool ever;   /* there has been a connection, so there may be a session */
+    bool linked;        /* the library has a connection */
+    bool up;            /* `connected` was delivered, and neither `suspended` nor `expired` since */
+    bool ever;          /* there has been a connection, so there may be a session */
+    int64_t timeout_ms; /* the shortest that its connections negotiated */
     bool fresh_reported; /* the first `connected` was delivered */
     enum zkl__end end;   /* expired, or credentials refused */
     bool drained;        /* closing: a probe had its response on this connection */

@@ -195,10 +195,12 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
     return started;
 }
 
-/* A handle is closed. Who is the last, when the store was closed meanwhile, frees it. */
-static void end_parting(struct zkl__store *store, bool heard)
+/* A handle is closed: the store's own, or one that was given up. Who is the last, when the store
+ * was closed meanwhile, frees it. */
+static void end_parting(struct zkl__store *store, bool own, bool heard)
 {
     pthread_mutex_lock(&store->mutex);
+    store->parted = store->parted || own;
     store->confirmed = store->confirmed || heard;
     store->parting--;
     bool last = store->parting == 0 && store->orphaned;
@@ -214,7 +216,7 @@ static void *part_from(void *given_up)
 {
     struct zkl__store *store = (struct zkl__store *)(uintptr_t)zoo_get_context(given_up);
     zookeeper_close(given_up);
-    end_parting(store, false);
+    end_parting(store, false, false);
     return NULL;
 }
 
@@ -286,7 +288,7 @@ static bool close_and_confirm(struct zkl__store *store)
 static void *part(void *arg)
 {
     struct zkl__store *store = arg;
-    end_parting(store, store->zh && close_and_confirm(store));
+    end_parting(store, true, store->zh && close_and_confirm(store));
     return NULL;
 }
 
@@ -296,7 +298,9 @@ static void *part(void *arg)
  * and with time for the rest no thread is needed. But when the connection has just been lost, the
  * library's I/O thread, which it waits for, may be in a handshake of TLS or SASL with another
  * server, and the goodbye by TLS raises SIGPIPE (SSL_write), which the thread never takes. Handles
- * that were given up on the way to the first connection are usually closed long since. */
+ * that were given up on the way to the first connection are usually closed long since. But one that
+ * is in a handshake of TLS with a silent server stays there (init_ssl_for_socket): it is not waited
+ * for any longer than a goodbye takes. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     int64_t least = zkl__clock_now() + PART_NS;
@@ -315,7 +319,12 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
         part(store);
     }
     pthread_mutex_lock(&store->mutex);
-    while (store->parting > 0 && zkl__clock_now() < until) {
+    for (bool rest = false; store->parting > 0 && zkl__clock_now() < until;) {
+        if (store->parted && !rest) {
+            rest = true;
+            int64_t enough = zkl__clock_now() + BRIEF_NS;
+            until = enough < until ? enough : until;
+        }
         zkl__signal_wait(&store->changed, &store->mutex, until);
     }
     /* Nobody is told anything any more, and nobody is being told. */

@@ -61,7 +61,7 @@ static int64_t all_reconnect(struct recorder **sessions, struct proxy *proxy, si
  * bring it back after a second; the odd number does before that. */
 static void reconnect_with(int addresses)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     struct recorder *sessions[HANDLES];
     char servers[256];
     snprintf(servers, sizeof servers, "%s%s", proxy_address(proxy),
@@ -121,7 +121,7 @@ static void *load_run(void *arg)
 
 TEST(test_cuts_under_load)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     struct load load = {.r = behind(proxy)};
     pthread_t thread;
     pthread_create(&thread, NULL, load_run, &load);
@@ -139,12 +139,43 @@ TEST(test_cuts_under_load)
     proxy_stop(proxy);
 }
 
+/* --- credentials --------------------------------------------------------------------------------------------------- */
+
+static void grant_more_each_time(void *payload, int type, unsigned char *answer, size_t *size)
+{
+    if (type == PROXY_OP_NONE && *size > 6) {
+        answer[6] = *(unsigned char *)payload += 12; /* about 3 s, then 6 s */
+    }
+}
+
+/* A session is reported when its credentials were accepted, which the second connection may be the first to say. What the first one
+ * negotiated holds for the lease. */
+TEST(test_auth_after_reconnect)
+{
+    unsigned char granted = 0;
+    struct proxy *proxy = proxy_here();
+    proxy_follow(proxy, (struct proxy_script){.lie = grant_more_each_time, .payload = &granted});
+    proxy_order_next(proxy, PROXY_OP_EXISTS, PROXY_CUT_BEFORE);
+    struct zkl__store_config config = recorder_config(proxy_address(proxy));
+    config.auth_scheme = "digest";
+    config.auth = "a:b";
+    config.auth_size = 3;
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    CU_ASSERT(first->connection.fresh);
+    CU_ASSERT(first->connection.timeout_ms < 4000);
+    CU_ASSERT_EQUAL(granted, 24);
+    recorder_free(r);
+    proxy_stop(proxy);
+}
+
 /* --- expiry -------------------------------------------------------------------------------------------------------- */
 
 /* An expired handle frees what is not its own in zoo_amulti, and may never complete what it took: neither reaches the session. */
 TEST(test_expiry_under_load)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     struct zkl__store_config config = recorder_config(proxy_address(proxy));
     config.timeout_ms = 10000; /* it is to last for 200 replies */
     struct load load = {.r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL)};
@@ -177,7 +208,7 @@ TEST(test_expiry_under_load)
 /* ZOOKEEPER-4537: until something else is asked. Without the nudge it takes two thirds of the session timeout, which is a minute, and the connection. */
 TEST(test_stalled_answer)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     struct recorder *r = behind(proxy);
     int64_t took[10];
     for (int i = 0; i < 10; i++) {
@@ -219,7 +250,7 @@ TEST(test_close_with_500_outstanding)
 /* Nothing is told after close, whatever was under way; and it does not wait for a network that is silent. */
 TEST(test_close_without_answers)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     for (int64_t timeout = 0; timeout <= 200; timeout += 200) {
         struct recorder *r = behind(proxy); /* a silent connection lasts for two thirds of a minute */
         struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
@@ -243,7 +274,7 @@ TEST(test_close_without_answers)
 /* Suspended, with a server that comes back in time: close takes the chance to end the session. */
 TEST(test_close_while_suspended)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct proxy *proxy = proxy_here();
     struct recorder *r = behind(proxy), *observer = direct();
     CU_ASSERT_EQUAL(recorder_rc(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
     proxy_cut(proxy);
