@@ -35,16 +35,22 @@ static void on_signal(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
+static struct sigaction handled(void)
+{
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+    sigfillset(&action.sa_mask);
+    return action;
+}
+
 int signals_catch(void)
 {
     static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+    struct sigaction ours = handled();
     if (pipe2(signals_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         cli_error("cannot catch signals: %s; raise the limit (ulimit -n)", strerror(errno));
         return EXIT_FAILED;
     }
-    sigfillset(&ours.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction inherited;
         sigaction(numbers[i], NULL, &inherited);
@@ -68,19 +74,19 @@ void signals_end_as_typed(int code)
         sigaddset(&interrupt, SIGINT);
         signal(SIGINT, SIG_DFL);
         raise(SIGINT);
-        sigprocmask(SIG_UNBLOCK, &interrupt, NULL); /* a handler has it blocked */
+        pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL); /* a handler has it blocked */
     }
 }
 
 void signals_catch_stop(bool caught)
 {
-    struct sigaction inherited;
-    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
-    struct sigaction stop = {.sa_handler = SIG_DFL};
-    sigfillset(&ours.sa_mask);
+    struct sigaction inherited, wanted = {.sa_handler = SIG_DFL};
+    if (caught) {
+        wanted = handled();
+    }
     sigaction(SIGTSTP, NULL, &inherited);
     if (inherited.sa_handler != SIG_IGN) {
-        sigaction(SIGTSTP, caught ? &ours : &stop, NULL);
+        sigaction(SIGTSTP, &wanted, NULL);
     }
 }
 
