@@ -12,7 +12,6 @@ while IFS='|' read -r wanted words says; do
 done <<'TABLE'
 125||zklock run backup
 125|rnu x true|did you mean 'run'
-125|sandbx|did you mean 'sandbox'
 125|frobnicate|no subcommand 'frobnicate'
 125|--frobnicate|--frobnicate: unknown option$
 125|--jsno ls|did you mean '--json'
@@ -22,7 +21,6 @@ done <<'TABLE'
 125|run --server=x true|--server: unknown option; did you mean '--servers'
 125|run -Q x true|-Q: unknown option$
 125|once --slots 15m x true|did you mean '--slot'
-125|relase x|did you mean 'release'
 125|ls backup --json|options come before LOCK; a lock of that name is /locks/--json
 125|watch backup -q|options come before LOCK
 125|watch|which lock
@@ -42,7 +40,6 @@ done <<'TABLE'
 125|run x --|which command
 125|run -c true|which lock
 125|run -c true x true|takes the place of CMD
-125|run --frobnicate x true|--frobnicate: unknown option
 125|run -w x true|'x' is no duration
 125|run -w 5q x true|'5q' is no duration
 125|run -w -5 x true|'-5' is no duration
@@ -51,11 +48,8 @@ done <<'TABLE'
 125|run -w 99999999999h x true|is no duration
 125|run -E 256 x true|not a number from 0 to 255
 125|run -E -1 x true|not a number from 0 to 255
-125|run -E 3x x true|not a number from 0 to 255
-125|run -E +3 x true|not a number from 0 to 255
 125|run -E ' 3' x true|not a number from 0 to 255
 125|run -j -1 x true|-j: '-1' is not a number from 0 to 10000
-125|run -j some x true|not a number from 0 to 10000
 125|run -r -j 3 x true|exclude each other
 125|run -r --and y x true|exclude each other
 125|run --and y -j 3 x true|exclude each other
@@ -65,7 +59,6 @@ done <<'TABLE'
 125|run --delay-after-crash 1s -r x true|--delay-after-crash goes with none of
 125|run -j 2 --delay-after-crash 1s x true|--delay-after-crash goes with none of
 125|run --delay-after-crash 1s --and y x true|--delay-after-crash goes with none of
-125|hold --delay-after-crash soon x|--delay-after-crash: 'soon' is no duration
 125|elect --delay-after-crash -1s x true|is no duration
 125|once --delay-after-crash 1s --slot 1m x true|--delay-after-crash: unknown option
 125|once --revocable --slot 1m x true|--revocable: unknown option
@@ -79,15 +72,12 @@ done <<'TABLE'
 125|resize x|which lock, and how many
 125|resize x 3 4|which lock, and how many
 125|resize x 0|K: '0' is not a number from 1 to 10000
-125|resize x -1|K: '-1' is not a number from 1 to 10000
 125|resize x 10001|K: '10001' is not a number from 1 to 10000
 125|resize x 3x|K: '3x' is not a number
 125|resize x ''|K: '' is not a number
 125|resize x 99999999999999999999|is not a number from 1 to 10000
 125|resize -j 3 x|-j: unknown option
-125|resise x 3|did you mean 'resize'
 122|resize x 3|no response from 127.0.0.1:1
-122|revoke x|no response from 127.0.0.1:1
 125|run --and x x true|'/locks/x' is named twice
 125|run -a y --and /locks/y x true|'/locks/y' is named twice
 125|run --and a/../b x true|'..' is not allowed
@@ -101,7 +91,6 @@ done <<'TABLE'
 125|--session-timeout 1ms run x true|100ms to 24h is possible
 125|--tick 0s run x true|out of range
 125|--tick 2x run x true|--tick: '2x' is no duration
-125|--leader-pause soon run x true|--leader-pause: 'soon' is no duration
 125|--leader-pause -1s run x true|'-1s' is no duration
 125|--leader-pause 25h run x true|--leader-pause: '25h' is out of range
 125|--leader-pause|--leader-pause: missing argument
@@ -133,13 +122,8 @@ done <<'TABLE'
 125|run /zookeeper/x true|belongs to the ensemble
 125|run $'a\xff' true|not valid UTF-8
 125|run x-0123456789 true|looks like a contender
-125|elect a// true|empty component
 125|once --slot 15m a/. true|'.' is not allowed
-125|hold a/../b|'..' is not allowed
-125|check a/../b|'..' is not allowed
 125|ls x a/../b|'..' is not allowed
-125|watch a/../b|'..' is not allowed
-125|release --force --yes a/../b|'..' is not allowed
 125|sandbox -n 2|1 server or 3
 125|sandbox -C nothing|want KEY=VALUE
 125|check|which lock
@@ -152,7 +136,6 @@ done <<'TABLE'
 125|elect -w 5s x true|unknown option
 125|elect --health '' x true|which command
 125|elect --health ./ok --every 1ms x true|'1ms' is out of range
-125|elect --health ./ok --every soon x true|'soon' is no duration
 125|elect --health ./ok --fails 0 x true|'0' is not a number from 1 to 1000
 125|elect --fails 2 x true|--health, which is missing
 125|elect --listen here x true|'here' is no address

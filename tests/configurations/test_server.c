@@ -60,7 +60,7 @@ static int try_session(const struct ensemble *e)
     options.connect_timeout_ms = 3000;
     int code = zkl_session_open(&session, ensemble_servers(e), &options, NULL);
     if (code == ZKL_OK) {
-        ASSERT_OK(zkl_session_close(session, SOON));
+        kit_close(session);
     }
     return code;
 }
@@ -78,7 +78,7 @@ TEST(test_enforced_authentication)
     options.auth_size = strlen(options.auth);
     ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(e), &options, NULL));
     contest_once(session, "/enforced");
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     ensemble_stop(e);
     holds("`enforce.auth.enabled=true`, `digest`",
           "with credentials acquire; without, `zkl_session_open` returns `ZKL_EAUTH`");
@@ -102,9 +102,9 @@ static void hold_on(const struct ensemble *e, int64_t asked_ms, int64_t granted_
     CU_ASSERT_EQUAL(zkl_session_timeout_ms(session), granted_ms);
     zkl_lock *lock = contest_holder(session, "/held");
     CU_ASSERT_FALSE(WITHIN(granted_ms + TICK, !zkl_lock_is_held(lock)));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
     zkl_lock_free(lock);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
 }
 
 TEST(test_clamped_timeouts)
@@ -156,7 +156,7 @@ TEST(test_quota)
     CU_ASSERT(queue_becomes(eye, "/narrow", 0));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
     zkl_lock_free(lock);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     recorder_free(eye);
     ensemble_stop(e);
     holds("`enforceQuota=true`", "who exceeds the quota is refused; the others hand over; later it is granted");
@@ -171,11 +171,11 @@ TEST(test_containers_reaped)
     zkl_lock *lock = contest_lock(session, "/reaped/lock", NULL);
     for (int i = 0; i < 5; i++) {
         ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-        ASSERT_OK(zkl_lock_release(lock, NULL));
+        kit_release(lock);
         ASSERT_EVENTUALLY(queue_look(eye, "/reaped")->rc == ZKL__RC_NONODE);
     }
     zkl_lock_free(lock);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     work_out(e);
     recorder_free(eye);
     ensemble_stop(e);

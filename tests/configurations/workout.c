@@ -59,7 +59,7 @@ static void run_crowd(const struct field *field, const char *path)
     }
     for (int i = 0; i < CROWD; i++) {
         pthread_join(members[i].thread, NULL);
-        ASSERT_OK(zkl_session_close(members[i].session, SOON));
+        kit_close(members[i].session);
     }
     CU_ASSERT_EQUAL(crowd.overlaps, 0);
     CU_ASSERT_EQUAL(crowd.grants, CROWD * ROUNDS);

@@ -102,7 +102,7 @@ static void once(int round)
     access_await_request(q.sessions[1]);
     ping(CROWD); /* in the same tick */
     proxy_silence(link, true);
-    ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
+    kit_release(q.locks[0]);
     int64_t end = now_ms() + LONG, granted = 0, lost = 0, after = 0;
     int at_return;
     while ((at_return = expired()) == 0 && look_again(end)) {
@@ -131,7 +131,7 @@ static void once(int round)
     CU_ASSERT(!granted || lost < after || now_ms() - back_ms > TIMEOUT); /* then an assumption does not hold */
     proxy_silence(link, false);
     ASSERT_OK(waiter_end(&q.waiters[2]));
-    ASSERT_OK(zkl_lock_release(q.locks[2], NULL));
+    kit_release(q.locks[2]);
     waiter_end(&q.waiters[1]);
     queue_free(&q);
     proxy_stop(link);

@@ -69,7 +69,7 @@ TEST(test_lost)
         }
     } while (zkl_session_state(session) != ZKL_SESSION_LOST && look_again(end));
     CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_LOST);
-    close_one(session);
+    kit_close(session);
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);
     proxy_stop(proxy);
@@ -104,7 +104,7 @@ TEST(test_slow_goodbye)
     proxy_delay(proxy, 2600);
     signal(SIGALRM, on_alarm);
     alarm(2);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     CU_ASSERT(signalled < now_ms() - 200);
     proxy_stop(proxy);
 }
@@ -146,7 +146,7 @@ TEST(test_asks_nothing_more)
         zkl_session *session = open_behind(&proxy);
         contest_once(session, "/asks");
         asked = -proxy_count(proxy, PROXY_OP_EXISTS);
-        ASSERT_OK(zkl_session_close(session, SOON));
+        kit_close(session);
         asked += proxy_count(proxy, PROXY_OP_EXISTS);
         proxy_stop(proxy);
     }
@@ -170,7 +170,7 @@ TEST(test_many_that_reconnected_at_once)
     }
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i += 2) {
-        ASSERT_OK(zkl_session_close(sessions[i], SOON));
+        kit_close(sessions[i]);
     }
     for (int i = 1; i < CROWD; i += 2) {
         pthread_create(&threads[i], NULL, run_close, sessions[i]);

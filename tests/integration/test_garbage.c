@@ -40,7 +40,7 @@ TEST(test_instead_of_a_welcome)
         zkl_session *session = contest_session(proxy_address(proxy), 10000, TICK);
         ASSERT_EVENTUALLY(proxy_hits(proxy) == kind + 1);
         contest_once(session, "/garbage");
-        close_one(session);
+        kit_close(session);
     }
     proxy_stop(proxy);
 }
@@ -65,7 +65,7 @@ TEST(test_in_the_middle_of_a_session)
             CU_FAIL("the lock is lost");
         }
     }
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
     zkl_lock_free(lock);
     close_behind(session, proxy);
 }

@@ -86,8 +86,8 @@ TEST(test_waits_end)
         judge(path, late);
         zkl_lock_free(lock);
         zkl_lock_free(holder);
-        close_one(session);
-        close_one(other);
+        kit_close(session);
+        kit_close(other);
     }
 }
 
@@ -111,7 +111,7 @@ TEST(test_try_of_a_frozen_server)
     }
     CU_ASSERT(late < 10 * MORE);
     zkl_lock_free(lock);
-    close_one(session);
+    kit_close(session);
 }
 
 TESTS_ON_ONE_SERVER("lateness")

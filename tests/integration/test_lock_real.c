@@ -12,13 +12,13 @@ TEST(test_token_outlives_directory)
     zkl_lock *lock = contest_lock(session, "/anew", NULL);
     zkl_grant first, second;
     ASSERT_OK(zkl_lock_acquire(lock, SOON, &first, NULL));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
     ASSERT_EVENTUALLY(recorder_rc(eye, op_delete("/anew", -1)) ==
                       ZKL__RC_OK); /* a release waits for a second at most */
     ASSERT_OK(zkl_lock_acquire(lock, SOON, &second, NULL));
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
-    close_one(session);
+    kit_close(session);
 }
 
 /* A lock of every recipe is driven by the same verbs. */
@@ -31,8 +31,8 @@ TEST(test_every_recipe)
         snprintf(path, sizeof path, "/handle/%zu", i);
         handle_drive(&handle_recipes[i], session, other, path, "/records/one");
     }
-    close_one(session);
-    close_one(other);
+    kit_close(session);
+    kit_close(other);
 }
 
 /* What rehearses loss in a service's unit tests leaves real servers alone. */
@@ -42,7 +42,7 @@ TEST(test_nothing_is_rehearsed_here)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_testing_cut(session, &err), ZKL_EINVAL);
     ASSERT_SAYS(err, "memory:NAME");
-    close_one(session);
+    kit_close(session);
 }
 
 TESTS_ON_ONE_SERVER("lock on a real server")

@@ -65,7 +65,7 @@ TEST(test_watches_too_large)
         zkl_lock_free(held[i]);
     }
     zkl_session_close(session, 0); /* it is not connected */
-    close_one(holder);
+    kit_close(holder);
     proxy_stop(proxy);
     ensemble_stop(small);
 }

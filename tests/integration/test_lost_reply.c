@@ -17,7 +17,7 @@ static struct scene set_scene(const char *path, bool held)
     s.session = open_behind(&s.proxy);
     s.holder = contest_holder(s.other, path); /* and so the directory is there: the first create is ours */
     if (!held) {
-        ASSERT_OK(zkl_lock_release(s.holder, NULL));
+        kit_release(s.holder);
     }
     s.lock = contest_lock(s.session, path, NULL);
     return s;
@@ -29,7 +29,7 @@ static void clear_scene(struct scene *s)
     zkl_lock_free(s->holder);
     CU_ASSERT(queue_becomes(eye, s->path, 0));
     close_behind(s->session, s->proxy);
-    close_one(s->other);
+    kit_close(s->other);
 }
 
 /* Starts to wait; returns when the server has made a node that nobody was told of, and the connection is gone and stays away. */
@@ -65,10 +65,10 @@ TEST(test_keeps_its_place)
     proxy_refuse(s.proxy, false);
     ASSERT_EVENTUALLY(zkl_lock_node(s.lock, NULL, 0) != 0);
     check_single(&s, 3);
-    ASSERT_OK(zkl_lock_release(s.holder, NULL));
+    kit_release(s.holder);
     ASSERT_OK(waiter_end(&s.waiter));
     CU_ASSERT(!second.done);
-    ASSERT_OK(zkl_lock_release(s.lock, NULL));
+    kit_release(s.lock);
     ASSERT_OK(waiter_end(&second));
     zkl_lock_free(late);
     clear_scene(&s);
@@ -94,7 +94,7 @@ TEST(test_session_ends_meanwhile)
     proxy_refuse(s.proxy, false);
     ASSERT_EVENTUALLY(zkl_lock_node(s.lock, NULL, 0) != 0);
     check_single(&s, 2);
-    ASSERT_OK(zkl_lock_release(s.holder, NULL));
+    kit_release(s.holder);
     ASSERT_OK(waiter_end(&s.waiter));
     check_single(&s, 1);
     clear_scene(&s);
@@ -106,7 +106,7 @@ TEST(test_lost_release)
     struct scene s = set_scene("/release", false);
     ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));
     proxy_order_next(s.proxy, PROXY_OP_DELETE, PROXY_CUT_AFTER);
-    ASSERT_OK(zkl_lock_release(s.lock, NULL));
+    kit_release(s.lock);
     CU_ASSERT(queue_becomes(eye, s.path, 0));
     ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));
     check_single(&s, 1);

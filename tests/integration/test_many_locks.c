@@ -127,7 +127,7 @@ static bool many_on_a_slow_server(void)
         zkl_lock_free(locks[i]);
     }
     free(locks);
-    close_one(other);
+    kit_close(other);
     return well;
 }
 

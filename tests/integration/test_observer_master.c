@@ -107,15 +107,15 @@ static void stall_once(int round)
     ensemble_thaw(server, master);
     CU_ASSERT(ensemble_wait(server, LONG));
     CU_ASSERT(ensemble_ask_until(server, OBSERVER, "srvr", "Mode: observer", true, LONG));
-    ASSERT_OK(zkl_lock_release(next, NULL));
+    kit_release(next);
     ASSERT_OK(waiter_end(&first)); /* who was not granted before is now */
     if (!granted) {
-        ASSERT_OK(zkl_lock_release(lock, NULL));
+        kit_release(lock);
     }
     zkl_lock_free(lock);
     zkl_lock_free(next);
-    ASSERT_OK(zkl_session_close(session, SOON));
-    ASSERT_OK(zkl_session_close(next_session, SOON));
+    kit_close(session);
+    kit_close(next_session);
 }
 
 TEST(test_stalled_observer)

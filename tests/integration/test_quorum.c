@@ -62,7 +62,7 @@ TEST(test_all_restarted)
     CU_ASSERT_EQUAL(zkl_lock_state(q.locks[0]), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_lock_token(q.locks[0]), token);
     CU_ASSERT_FALSE(q.waiters[1].done);
-    ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
+    kit_release(q.locks[0]);
     ASSERT_OK(waiter_end(&q.waiters[1]));
     CU_ASSERT(q.waiters[1].grant.token > token);
     queue_free(&q);

@@ -262,7 +262,7 @@ TEST(test_long_names)
     CU_ASSERT_TRUE(members->members[64].readable);
     zkl_members_free(members);
     zkl_group_free(group);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
 }
 

@@ -188,8 +188,8 @@ TEST(test_nothing_is_inherited)
     CU_ASSERT(ensemble_restart(server, 0) && ensemble_wait(server, 4 * SOON));
     CU_ASSERT(both_become(session, other, ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(descriptors_of_a_child(), before);
-    close_one(session);
-    close_one(other);
+    kit_close(session);
+    kit_close(other);
 }
 
 TESTS_ON_SERVERS("store", &(struct ensemble_options){.extra = "maxSessionTimeout=600000"})

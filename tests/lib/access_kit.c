@@ -69,9 +69,9 @@ void access_begin(struct access *access, const char *servers, bool auth, int64_t
 void access_end(struct access *access)
 {
     for (int i = 0; i < 3; i++) {
-        ASSERT_OK(zkl_session_close(access->sessions[i], SOON));
+        kit_close(access->sessions[i]);
     }
-    ASSERT_OK(zkl_session_close(access->eye, SOON));
+    kit_close(access->eye);
 }
 
 /* --- waiting ------------------------------------------------------------------------------------------------------- */
@@ -139,11 +139,11 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
     }
     for (int i = 1; i < 3; i++) {
         int64_t since = boot_ns();
-        ASSERT_OK(zkl_lock_release(locks[i - 1], NULL));
+        kit_release(locks[i - 1]);
         ASSERT_OK(waiter_end(&waits[i]));
         took[i] = waits[i].ended_ns - since;
     }
-    ASSERT_OK(zkl_lock_release(locks[2], NULL));
+    kit_release(locks[2]);
     for (int i = 0; i < 3; i++) {
         zkl_lock_free(locks[i]);
     }
@@ -164,7 +164,7 @@ uint64_t access_requests(struct access *access, const struct access_kind *kind, 
     zkl_lock_cancel(lock);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    ASSERT_OK(zkl_lock_release(holder, NULL));
+    kit_release(holder);
     zkl_lock_free(holder);
     zkl_lock_free(lock);
     return sent > usual + PERIODIC ? sent - usual : 0;

@@ -55,6 +55,9 @@ void check_add(struct check_case *test);
 #define ASSERT_OK_FATAL(call) CU_ASSERT_EQUAL_FATAL(call, ZKL_OK)
 /* An error's text has these words. */
 #define ASSERT_SAYS(err, words) CU_ASSERT_PTR_NOT_NULL(strstr((err).text, words))
+/* What was held is given back. A macro, for the line of a failure, as the next one. */
+#define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
+#define kit_close(session) ASSERT_OK(zkl_session_close(session, 60000)) /* the server must confirm */
 /* EVENTUALLY is of wait.h or of lock_kit.h. */
 #define ASSERT_EVENTUALLY(condition) CU_ASSERT(EVENTUALLY(condition))
 #define ASSERT_EVENTUALLY_FATAL(condition) CU_ASSERT_FATAL(EVENTUALLY(condition))

@@ -49,7 +49,7 @@ zkl_lock *contest_holder(zkl_session *session, const char *path)
 void contest_once(zkl_session *session, const char *path)
 {
     zkl_lock *lock = contest_holder(session, path);
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
     zkl_lock_free(lock);
 }
 
@@ -183,12 +183,12 @@ void queue_drain(struct queue_of *q)
     for (int i = 1; i < q->count; i++) {
         int64_t last = zkl_lock_token(q->locks[i - 1]);
         CU_ASSERT(!q->waiters[i].done);
-        ASSERT_OK(zkl_lock_release(q->locks[i - 1], NULL));
+        kit_release(q->locks[i - 1]);
         ASSERT_OK(waiter_end(&q->waiters[i]));
         CU_ASSERT(zkl_lock_is_held(q->locks[i]));
         CU_ASSERT(q->waiters[i].grant.token > last);
     }
-    ASSERT_OK(zkl_lock_release(q->locks[q->count - 1], NULL));
+    kit_release(q->locks[q->count - 1]);
     queue_free(q);
 }
 
@@ -196,6 +196,6 @@ void queue_free(struct queue_of *q)
 {
     for (int i = 0; i < q->count; i++) {
         zkl_lock_free(q->locks[i]);
-        ASSERT_OK(zkl_session_close(q->sessions[i], SOON));
+        kit_close(q->sessions[i]);
     }
 }

@@ -138,9 +138,9 @@ static void wait_behind(zkl_lock *lock, zkl_lock *rival)
     CU_ASSERT_EQUAL(completed(&stopped), ZKL_ECANCELED);
     ASSERT_OK(zkl_lock_set_stop(rival, NULL, NULL));
     ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &granted, NULL));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
     ASSERT_OK(completed(&granted));
-    ASSERT_OK(zkl_lock_release(rival, NULL));
+    kit_release(rival);
 }
 
 static int in_section(const zkl_cancel *cancel, int64_t token, void *lock)
@@ -159,9 +159,9 @@ int handle_replace(const zkl_cancel *cancel, int64_t token, void *payload)
     struct handle_replaced *replaced = payload;
     replaced->first = token;
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel)); /* also when an earlier section was told to stop */
-    ASSERT_OK(zkl_lock_release(replaced->lock, NULL));
+    kit_release(replaced->lock);
     ASSERT_OK(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL));
-    ASSERT_OK(zkl_lock_release(replaced->rival, NULL));
+    kit_release(replaced->rival);
     ASSERT_OK(zkl_lock_acquire(replaced->lock, SOON, &replaced->second, NULL));
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
@@ -179,7 +179,7 @@ static void replace_in_a_section(zkl_lock *lock, zkl_lock *rival)
     CU_ASSERT(replaced.second.token > replaced.first);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_lock_token(lock), replaced.second.token);
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_release(lock);
 }
 
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,

@@ -165,11 +165,6 @@ bool kit_readable(zkl_session *session, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1;
 }
 
-void kit_close(zkl_session *session)
-{
-    ASSERT_OK(zkl_session_close(session, PATIENCE_MS));
-}
-
 zkl_session *one, *two;
 
 void kit_set_up(const zkl_session_options *options)

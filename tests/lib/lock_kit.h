@@ -63,7 +63,6 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
 #define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 20000, NULL, NULL))
-#define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
 /* Without waiting: its end goes to acquired_fn, with payload. */
 #define kit_acquire_async(lock, acquired_fn, payload) \
     ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, acquired_fn, payload, NULL))
@@ -86,7 +85,6 @@ size_t kit_children(zkl_session *session, const char *path);
 uint64_t kit_requests(zkl_session *session);
 /* Whether the descriptor of a session that is dispatched says so within that time. */
 bool kit_readable(zkl_session *session, int timeout_ms);
-void kit_close(zkl_session *session); /* the server must confirm */
 /* What the server does to its session. */
 #define kit_suspend(session) ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)))
 #define kit_resume(session) ASSERT_OK(zkl__memory_resume(zkl_session_id(session)))

@@ -13,7 +13,6 @@ extern struct recorder *eye;      /* on its queues */
 extern struct recorder *intruder; /* somebody who is no client of ours */
 
 zkl_session *open_one(void);
-void close_one(zkl_session *session); /* the server must confirm */
 /* Contenders in sessions of their own. */
 void queue_here(struct queue_of *queue, const char *path, int count);
 /* A session whose connection and answers can be lost. */

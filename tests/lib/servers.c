@@ -26,11 +26,6 @@ zkl_session *open_one(void)
     return contest_session(ensemble_servers(server), TIMEOUT, TICK);
 }
 
-void close_one(zkl_session *session)
-{
-    ASSERT_OK(zkl_session_close(session, SOON));
-}
-
 void queue_here(struct queue_of *queue, const char *path, int count)
 {
     queue_up(queue, &(struct field){{ensemble_servers(server)}, 1, TIMEOUT, TICK, 0}, path, count);
@@ -44,7 +39,7 @@ zkl_session *open_behind(struct proxy **proxy)
 
 void close_behind(zkl_session *session, struct proxy *proxy)
 {
-    close_one(session);
+    kit_close(session);
     proxy_stop(proxy);
 }
 

@@ -48,7 +48,7 @@ TEST(test_barging)
     intruder = queue_eye(ensemble_servers(server));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     zkl_lock_free(lock);
-    close_one(session);
+    kit_close(session);
 }
 
 /* The names of somebody who holds and of somebody who waits. */
@@ -75,7 +75,7 @@ TEST(test_stolen_uuid)
     queue_drain(&queue);
     zkl_session *session = open_one();
     contest_once(session, "/stolen");
-    close_one(session);
+    kit_close(session);
     CU_ASSERT(queue_becomes(eye, "/stolen", 4)); /* nothing of ours; the forgeries are not ours to delete */
 }
 
@@ -129,12 +129,12 @@ TEST(test_creator_only)
     CU_ASSERT_EQUAL(zkl_lock_acquire(no, SOON, NULL, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/vault/deep/lock");
     zkl_lock_free(no);
-    close_one(other);
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    kit_close(other);
+    kit_release(lock);
     zkl_lock_free(lock);
     struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = "/vault/deep", .name = "lock", .version = -1};
     CU_ASSERT_NOT_EQUAL(recorder_do(eye, &op)->reply.rc, ZKL__RC_OK);
-    close_one(session);
+    kit_close(session);
 }
 
 /* The same list on every level, when it is given: others may look, and no more. */
@@ -146,7 +146,7 @@ TEST(test_given_list)
     zkl_lock *lock = contest_holder(session, "/shown/deep/lock");
     check_closed(lock, true);
     zkl_lock_free(lock);
-    close_one(session);
+    kit_close(session);
 }
 
 TESTS_ON_ONE_SERVER("attacks")

@@ -87,7 +87,7 @@ static void live(void)
     CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
     CU_ASSERT_FALSE(holds_canary(text, strlen(text)));
     zkl_lock_free(lock);
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
 }
 
 /* --- tests ------------------------------------------------------------------------------------------------------------------ */

@@ -32,7 +32,7 @@ static int try_open(const zkl_session_options *options, zkl_error *err)
     int code = zkl_session_open(&session, ensemble_servers(server), options, err);
     if (code == ZKL_OK) {
         contest_once(session, "/transport");
-        ASSERT_OK(zkl_session_close(session, SOON));
+        kit_close(session);
     }
     return code;
 }

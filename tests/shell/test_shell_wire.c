@@ -58,7 +58,7 @@ static struct proxy *proxy_with(struct proxy_script script)
 
 static void close_at(zkl_session *session, struct proxy *proxy)
 {
-    ASSERT_OK(zkl_session_close(session, SOON));
+    kit_close(session);
     proxy_stop(proxy);
 }
 
@@ -233,7 +233,7 @@ TEST(test_by_chance)
     chance.off = true;
     CU_ASSERT(queue_becomes(eye, PATH, 0)); /* without a close: every place was given back */
     for (int i = 0; i < 3; i++) {
-        ASSERT_OK(zkl_session_close(sessions[i], SOON));
+        kit_close(sessions[i]);
     }
     printf("%ld grants, %ld faults in %d requests; ", chance.grants, chance.faults, proxy_requests(proxy));
     proxy_stop(proxy);
@@ -417,12 +417,12 @@ TEST(test_servers_without_containers_or_removal)
         zkl_session *first = lasting_at(proxy_address(proxy)), *second = lasting_at(proxy_address(proxy));
         zkl_lock *held = contest_holder(first, path), *next = contest_lock(second, path, NULL);
         CU_ASSERT_EQUAL(zkl_lock_acquire(next, 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
-        ASSERT_OK(zkl_lock_release(held, NULL));
+        kit_release(held);
         ASSERT_OK(zkl_lock_acquire(next, SOON, NULL, NULL));
-        ASSERT_OK(zkl_lock_release(next, NULL));
+        kit_release(next);
         zkl_lock_free(held);
         zkl_lock_free(next);
-        ASSERT_OK(zkl_session_close(first, SOON));
+        kit_close(first);
         close_at(second, proxy);
     }
 }
