@@ -437,6 +437,14 @@ static void judge_leases(struct zkl__semaphore *s)
 
 /* Inside a step of its queue node or of a lease. What a holder has to know is no mail, and never
  * late. */
+static void lose(struct zkl__semaphore *s, const char *why)
+{
+    if (s->state == ZKL__SEMAPHORE_HELD) {
+        move_to(s, ZKL__SEMAPHORE_LOST, why);
+        notify_owner(s, ZKL__LOSS, why);
+    }
+}
+
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__permit *permit = owner;
@@ -454,12 +462,10 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         post(s, ZKL__EV_FAILED);
         break;
     case ZKL__LOSS:
-        if (s->state == ZKL__SEMAPHORE_HELD) {
-            move_to(s, ZKL__SEMAPHORE_LOST, outcome->why);
-            notify_owner(s, ZKL__LOSS, outcome->why);
-        } else if (zkl__semaphore_waits(s)) {
+        if (zkl__semaphore_waits(s)) {
             post(s, ZKL__EV_AGAIN);
         }
+        lose(s, outcome->why);
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
@@ -638,10 +644,7 @@ static void step_semaphore(struct zkl__machine *machine)
             }
             s->deadline = INT64_MAX;
             drop_leases(s); /* also of an owner that lost before, and hangs */
-            if (s->state == ZKL__SEMAPHORE_HELD) {
-                move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
-                notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
-            }
+            lose(s, "held for longer than max_hold_ms");
             break;
         default: /* LOOK: what it needs next is sent below */
             break;
@@ -706,6 +709,9 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         }
         if (order->kind == ZKL__EV_CANCEL) {
             break;
+        }
+        if (order->code == ZKL_EAUTH) { /* before its leases have told */
+            lose(s, "the servers refuse our credentials");
         }
         /* fall through */
     case ZKL__EV_RELEASE:

@@ -175,9 +175,11 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
 
 static void end_while_waiting_and_held(struct zkl__event end, int code)
 {
-    struct mailbox box = MAILBOX_INIT;
+    struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
+    zkl_lock *held, *head = pool_contender(two, 1);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&held, two, POOL, 1, STATES_TO(&states), NULL));
+    kit_keep(held);
     acquire_permits(held, 1);
     await_queued(0);
     await_permits(head, 1, &box);
@@ -187,6 +189,7 @@ static void end_while_waiting_and_held(struct zkl__event end, int code)
     zkl__session_leave(two);
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), code);
     CU_ASSERT(zkl_lock_state(held) == ZKL_STATE_IDLE || code == ZKL_ECLOSED); /* refused: the session is closed */
+    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST || code == ZKL_ECLOSED);
     kit_free(head);
     kit_free(held);
     zkl_session_close(two, 100);
