@@ -95,6 +95,14 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_before_the_response)
     CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
     kit_await_letters(&ended, 1);
+
+    zkl_lock *lingers = kit_hold(one, "/locks/lingering", LOCK_OPTIONS(.linger_ms = 60000));
+    kit_delay(one, true);
+    ASSERT_OK(zkl_lock_read_async(&data, lingers, ACCOUNT, false, 5000, on_ended, &box, NULL));
+    kit_release(lingers);
+    kit_acquire(lingers); /* with the same token */
+    kit_delay(one, false);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 3), ZKL_ELOST);
 }
 
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
