@@ -60,7 +60,7 @@ struct zkl_lock {
     zkl_state reported;
     unsigned losses; /* each one, before latest */
     bool revoked, position_changed;
-    bool refuses_acquires;  /* zkl_election_run is ending */
+    bool refuses_acquires;  /* a section or zkl_election_run is ending */
     bool campaign_acquires; /* the acquire that begins now is the campaign's */
     size_t position;        /* of a queue, if it has changed */
 };
@@ -200,6 +200,8 @@ struct zkl_cancel {
     struct zkl__stops stops;
 };
 
+/* Session mutex not held. ZKL_EINVAL: a margin that does not fit the lease. */
+int zkl__margin_check(zkl_session *session, int64_t margin_ms, zkl_error *err);
 /* Session mutex not held. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin
  * that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then there is
  * nothing to deinit. */

@@ -623,9 +623,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
                                 i);
         }
     }
-    /* With a margin longer than the longest lease no piece would ever be assigned. */
-    rc = zkl__range_check("margin_ms", o->margin_ms, 0,
-                          session->settings.options.session_timeout_ms - 1, err);
+    rc = zkl__margin_check(session, o->margin_ms, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? make_parts(&made, path, pieces, count, err) : rc;
     rc = rc == ZKL_OK ? zkl__object_new(&object, sizeof(zkl_partition), &partition_ops, session,
@@ -678,6 +676,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
         } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
+            zkl__object_wake(&partition->object); /* a stop that was quick has taken the watch */
             zkl__calls_poke(&partition->object);
             zkl__object_post(&partition->object);
         }
@@ -692,7 +691,7 @@ static int stop(zkl_partition *partition, bool frees, zkl_error *err)
     zkl_session *session = partition->object.session;
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
-        partition->being_freed = partition->being_freed || frees;
+        partition->being_freed |= frees;
         begin_stop(partition);
         zkl__callbacks_finish(&session->callbacks, &partition->object.notice);
         if (zkl__session_forked(session)) {
@@ -761,6 +760,8 @@ void zkl_partition_free(zkl_partition *partition)
         if (partition->pieces[i]->work == ZKL__WORK_ENDS) { /* by the free the user ends it */
             end_work(partition->pieces[i]);
         }
+        /* Its commits, while all that their callbacks may ask for is there. */
+        zkl__calls_finish(&partition->pieces[i]->lock.object);
     }
     if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
         enter_phase(partition, ZKL__PARTITION_IDLE);

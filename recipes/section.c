@@ -52,12 +52,15 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 bool zkl__section_cancel(zkl_lock *lock)
 {
+    bool ends = lock->sections.first || lock->run;
     zkl__sections_raise(lock);
-    if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
-        lock->refuses_acquires = true;
+    if (lock->run) {
         raise_flag(lock->run);
     }
-    return lock->sections.first || lock->run;
+    /* Without leaving the mutex: no acquire of the run begins from now on, nor that of a section
+     * which has none yet. */
+    lock->refuses_acquires = lock->run || (ends && !lock->acquisition);
+    return ends;
 }
 
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
@@ -118,11 +121,22 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     if (zkl__session_enter_if_ours(session)) {
         zkl__alarms_set(&session->alarms, &cancel->margin.alarm, INT64_MAX);
         zkl__list_remove(&lock->sections, &cancel->link);
+        lock->refuses_acquires &= lock->run != NULL;
         zkl__stops_end(&cancel->stops);
         zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
     }
     return rc;
+}
+
+int zkl__margin_check(zkl_session *session, int64_t margin_ms, zkl_error *err)
+{
+    /* A healthy lease falls to the least one between two heartbeats, so the margin is less. Before
+     * the first connection only the session timeout is known. */
+    int64_t least_ms = zkl_session_least_lease_ms(session);
+    return zkl__range_check(
+        "margin_ms", margin_ms, 0,
+        (least_ms > 0 ? least_ms : session->settings.options.session_timeout_ms) - 1, err);
 }
 
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
@@ -144,13 +158,7 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
     }
     lock->object.refs++;
     zkl__session_leave(lock->session);
-    /* A healthy lease falls to the least one between two heartbeats, so the margin is less. Before
-     * the first connection only the session timeout is known. */
-    int64_t above_ms = zkl_session_least_lease_ms(lock->session);
-    if (above_ms == 0) {
-        above_ms = lock->session->settings.options.session_timeout_ms;
-    }
-    rc = zkl__range_check("margin_ms", margin_ms, 0, above_ms - 1, err);
+    rc = zkl__margin_check(lock->session, margin_ms, err);
     if (rc == ZKL_OK) {
         cancel->third = margin_ms == 0;
         cancel->margin.ns = margin_ms * ZKL__MS;

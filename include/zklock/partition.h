@@ -63,9 +63,10 @@ typedef struct zkl_partition_options {
     const zkl_acl *acl;   /* of our znodes and of directories made for them; NULL: the session's */
     bool done_later;      /* revoked is confirmed by zkl_partition_done: see there */
     int64_t margin_ms; /* revoked is called, with lost false, as soon as less than this is left of
-                          the lease, so that the work may end before the lease does. Less than the
-                          session timeout; a piece is not assigned with less. 0: revoked is called
-                          when the lease has ended */
+                          the lease, so that the work may end before the lease does. Less than
+                          zkl_session_least_lease_ms, or than the session timeout while that is
+                          unknown; a piece is not assigned with less. 0: revoked is called when the
+                          lease has ended */
     zkl_partition_state_fn state_fn; /* NULL: none */
 } zkl_partition_options;
 
@@ -105,12 +106,12 @@ ZKL_API int zkl_partition_start(zkl_partition *partition, zkl_error *err);
 ZKL_API int zkl_partition_done(zkl_partition *partition, const char *piece, zkl_error *err);
 
 /* Leaves: when it returns, revoked has returned for every piece, maybe run inside this call
- * (zklock/session.h: calls that end an object), no callback starts any more, and the pieces and the
- * membership are released in the background; with done_later a piece is released when it is
- * confirmed, which this does not wait for. May be started again. From a callback of this
- * partition: the piece that it is about follows when it has returned. Stop before
- * zkl_session_close, which takes the locks away first and has revoked called with lost afterwards.
- * Errors: ZKL_EINVAL, ZKL_EFORKED. */
+ * (zklock/session.h: calls that end an object), no callback starts any more but state_fn for
+ * a piece that is yet to be confirmed, and the pieces and the membership are released in the
+ * background; with done_later a piece is released when it is confirmed, which this does not wait
+ * for. May be started again. From a callback of this partition: the piece that it is about follows
+ * when it has returned. Stop before zkl_session_close, which takes the locks away first and has
+ * revoked called with lost afterwards. Errors: ZKL_EINVAL, ZKL_EFORKED. */
 ZKL_API int zkl_partition_stop(zkl_partition *partition, zkl_error *err);
 /* The same without waiting for callbacks (zkl_done_fn in zklock/types.h): done is called when
  * revoked has returned for every piece, with done_later when each was confirmed, and no callback of

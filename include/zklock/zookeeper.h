@@ -70,7 +70,9 @@ typedef struct zkl_op_result {
  * any thread, also from a callback. Waits timeout_ms at most (ZKL_WAIT_FOREVER: no limit of its
  * own), and never beyond the lease as known at the call.
  *
- * Returns ZKL_OK: done. ZKL_ELOST: not done, the lock was lost. ZKL_ENOTHELD: not done, the lock
+ * Returns ZKL_OK: done. ZKL_ELOST: not done, the lock was lost; or, if
+ * it is held still, a downgrade that had returned ZKL_ETIMEOUT has replaced the znode meanwhile:
+ * again. ZKL_ENOTHELD: not done, the lock
  * was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another version, exists
  * already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, because an operation failed; the
  * text and results say which. ZKL_EINVAL, ZKL_ELIMIT (too much for one request, or more than

@@ -609,6 +609,7 @@ const struct zkl__watcher_ops zkl__member_list_ops = {.next_states = list_states
 void zkl__member_list_renew(struct zkl__member_list *list)
 {
     if (list->watcher.core) {
+        list->watcher.missed = list->watcher.busy;
         move(&list->watcher, ZKL__LIST_STALE, "to be listed");
     }
 }

@@ -267,6 +267,21 @@ static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
     return 7;
 }
 
+/* A cancel reaches it before it has begun to wait, too. */
+TEST_WITH_SESSIONS(test_cancel_ends_a_section_that_begins)
+{
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    kit_hold(two, QUEUE, NULL);
+    for (int round = 0; round < 100; round++) {
+        struct work work = {.lock = lock, .section = end_when_told};
+        kit_start_thread(&work.thread, run_work, &work);
+        while (zkl_lock_cancel(lock) != ZKL_OK) {
+        }
+        pthread_join(work.thread, NULL);
+        CU_ASSERT_EQUAL(work.code, ZKL_ECANCELED);
+    }
+}
+
 static int lead_until_told(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     end_when_told(cancel, token, payload);
