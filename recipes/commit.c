@@ -31,7 +31,7 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
         return; /* the transaction as a whole was refused */
     }
     for (size_t i = 0; i < commit->checks; i++) {
-        commit->lost = commit->lost || reply->parts[i].rc == ZKL__RC_NONODE;
+        commit->lost |= reply->parts[i].rc == ZKL__RC_NONODE;
     }
     for (size_t i = 0; i < commit->count; i++) {
         const struct zkl__reply *part = &reply->parts[commit->checks + i];

@@ -303,7 +303,6 @@ static void leave(struct zkl__contender *c);
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
     predecessor_unwatch(c, false);
-    c->retry.at = 0;
     leave(c);
     contender_move(c, ZKL__REMOVING, why);
 }
@@ -544,6 +543,7 @@ static void leave(struct zkl__contender *c)
     if (c->node.fate == ZKL__FATE_DUPLICATE_STAYS) { /* is deleted now, too: a list will show it */
         c->node.fate = ZKL__FATE_UNKNOWN;
     }
+    c->retry.at = 0; /* whatever was refused before has nothing to do with the delete */
     bool writes = zkl__contender_keeps(c) || (c->state == ZKL__PROVING && is_clean(c));
     c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
 }
@@ -2281,6 +2281,7 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__EV_RELEASE:
+        on_time(c); /* max_hold_ms may have passed */
         on_release(c);
         break;
     case ZKL__EV_DOWNGRADE:

@@ -274,7 +274,7 @@ bool zkl__peers_join(struct zkl__contender *c, const char *path)
         c->core->remembered -= q->forged.count;
     }
     c->peer.queue = q;
-    q->lingers = q->lingers || c->config.linger > 0;
+    q->lingers |= c->config.linger > 0;
     zkl__list_append(&q->contenders, &c->peer.in_queue);
     q->count++;
     return true;
@@ -478,7 +478,7 @@ bool zkl__peers_delete_waits(struct zkl__contender *c)
  *    waits for. It had waited for all of these kinds, too; of others, some may hold beside it.
  *  - The session lives, by the lease. So both znodes have existed all the time, unless somebody
  *    deleted the follower's by hand. A holder learns of that within a heartbeat. So the follower's
- *    list must not be older than a heartbeat.
+ *    list must not be older than a heartbeat, nor than the connection: it lists anew then.
  *  - If the follower is to report a crash (config.mark), `follows` did that for the holder before.
  */
 static bool may_hand_over(const struct zkl__contender *follows,
@@ -488,7 +488,7 @@ static bool may_hand_over(const struct zkl__contender *follows,
     return follows->grant.end == ZKL__GRANT_HANDED_OVER && zkl__core_grants(core) &&
            !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
            follower->node.czxid && (follows->config.mark || !follower->config.mark) &&
-           follower->retry.at <= core->now &&
+           follower->retry.at <= core->now && follower->listed_at >= core->connected_at &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 

@@ -509,7 +509,7 @@ static void on_semaphore_reply(struct zkl__machine *machine, int role, int64_t s
     if (reply) {
         zkl__child_judge(&s->leases->all[role - ZKL__ROLE_LEASE], reply);
     }
-    s->unanswered = s->unanswered || !reply;
+    s->unanswered |= !reply;
     if (--s->looks == 0) { /* all looks at leases were answered, or were not */
         if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
             retry_later(s);

@@ -170,6 +170,12 @@ static void note_state(zkl_session *session, zkl_connection_state state)
     zkl__callbacks_post(&session->callbacks, &session->notice);
 }
 
+/* At once, on the alarms' thread. */
+static void open_anew(zkl_session *session)
+{
+    zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+}
+
 void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why)
 {
     static const char *const names[] = {"connected", "suspended", "lost", "closed"};
@@ -182,7 +188,7 @@ void zkl__session_set_state(zkl_session *session, zkl_connection_state state, in
         session, state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN,
         "session", NULL, 0, names[state]);
     if (state == ZKL_SESSION_LOST) {
-        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+        open_anew(session);
     }
     zkl__session_wake(session);
     if (session->status.reports_changes && session->settings.options.state_fn) {
@@ -293,7 +299,7 @@ static void ring_open(void *arg)
         return;
     }
     if (rc == ZKL_EBUSY) { /* on the alarms' thread, which may wait */
-        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+        open_anew(session);
         return;
     }
     session->status.open_error = err;
@@ -424,7 +430,7 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     } else {
         /* In a child of fork a lock of the C library's may be taken for ever, as getaddrinfo's is
          * by a thread that resolved a name in the parent: that is not to stop who opens. */
-        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+        open_anew(session);
     }
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {

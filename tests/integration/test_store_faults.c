@@ -77,7 +77,6 @@ static void reconnect_with(int addresses)
         int64_t took = all_reconnect(sessions, proxy, nth);
         best = took < best ? took : best;
     }
-    printf("(%d: %lld ms) ", addresses, (long long)best);
     CU_ASSERT(best < 900);
     for (int i = 0; i < HANDLES; i++) {
         recorder_free(sessions[i]);
@@ -163,7 +162,6 @@ TEST(test_auth_after_reconnect)
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
     CU_ASSERT_PTR_NOT_NULL_FATAL(first);
-    CU_ASSERT(first->connection.fresh);
     CU_ASSERT(first->connection.timeout_ms < 4000);
     CU_ASSERT_EQUAL(granted, 24);
     recorder_free(r);

@@ -45,6 +45,20 @@ TEST_IN_SCRIPT(test_with_the_release)
     CU_ASSERT_FALSE(is_unclean(&you));
 }
 
+/* Another one of the session follows, which lists anew: nothing is handed over to it. */
+TEST_IN_SCRIPT(test_without_a_connection)
+{
+    hold_marked(&me);
+    enter_marked(&you);
+    script_answer_all();
+    script_suspend(0);
+    script_release(&me);
+    script_wait(MS);
+    script_connect();
+    script_answer_granted(&you);
+    CU_ASSERT_FALSE(you.unclean);
+}
+
 /* The directory may not be written: the znode is deleted nevertheless, and that looks like a crash. */
 TEST_IN_SCRIPT(test_not_permitted)
 {

@@ -51,10 +51,10 @@ static void release_deletes(struct script_owner *owner)
 /* The release is read before the time. */
 TEST_IN_SCRIPT(test_released_after_max_hold)
 {
-    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .max_hold = 100 * MS));
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .max_hold = 100 * MS, .mark = true));
     script_answer_all();
     script.now += 101 * MS;
-    release_deletes(&me);
+    release_deletes(&me); /* and writes no mark: it had lost the lock */
 }
 
 /* --- who may have it ----------------------------------------------------------------------------------------------- */
