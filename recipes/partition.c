@@ -289,7 +289,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
         /* Without room, the end of the work on another piece starts the next attempt (end_work). */
         zkl__session_enter_if_ours(session);
         bool room = o->cap == 0 || partition->busy < o->cap;
-        partition->waits_for_cap = partition->waits_for_cap || !room;
+        partition->waits_for_cap |= !room;
         leave(partition);
         if (room && begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
             o->assigned_fn(partition, piece->name, now.token, o->payload);

@@ -274,6 +274,9 @@ static void node_ended(struct zkl__node *node)
     node->fate = ZKL__FATE_KNOWN;
 }
 
+/* No znode's, nor "any": what is to be written over it is refused. */
+#define VERSION_UNREAD (-2)
+
 /* It begins anew, with a new uuid. A uuid belongs to one attempt in one session, so a name that
  * carries it is ours, and nobody has to read its owner. */
 static void new_attempt(struct zkl__contender *c)
@@ -292,7 +295,8 @@ static void new_attempt(struct zkl__contender *c)
     node_ended(&c->node);
     c->node.czxid = 0;
     c->predecessor.access = ZKL__ACCESS_GET;
-    c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
+    c->mark = (struct zkl__release_mark){
+        .version = VERSION_UNREAD, .before = -1, .released = -1, .next = -1};
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_LISTS};
 }
 
@@ -514,6 +518,8 @@ static void mark_on_read(struct zkl__contender *c)
         if (stat->child_count == 0 && stat->pzxid == stat->mzxid) {
             c->mark.next = (int32_t)((uint32_t)stat->cversion / 2);
         }
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        c->mark.version = 0; /* of what is made now */
     }
     if (c->state != ZKL__PROVING) {
         return;
@@ -1626,7 +1632,7 @@ static bool comes_behind(const struct zkl__contender *c)
 /* The lock is released. True: its znode stays. */
 static bool linger_keep(struct zkl__contender *c)
 {
-    if (c->config.linger == 0 || !c->core->connected || c->core->now >= c->grant.hold_until) {
+    if (c->config.linger == 0 || !c->core->connected) {
         return false;
     }
     /* The release mark would name our znode, and those behind the follower's would miss the name of
@@ -2060,28 +2066,6 @@ void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
 
 /* === events and the step ====================================================================== */
 
-static void on_release(struct zkl__contender *c)
-{
-    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
-    bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
-    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
-    if (hands_over && linger_keep(c)) {
-        return;
-    }
-    if (hands_over && c->core->now < c->grant.least_until) {
-        /* The owner is notified now, and does not wait for the delete. That hands the lock over to
-         * nobody, because somebody may have deleted the znode by hand meanwhile. */
-        c->grant.end = ZKL__GRANT_RELEASED;
-        report(c, ZKL__RELEASED, ZKL_OK, "released, and its znode stays");
-    } else {
-        c->grant.least_until = 0;
-    }
-    leave(c);
-    replacement_forget(c);
-    own_watch_forget(c); /* our delete uses the watch up */
-    contender_move(c, ZKL__REMOVING, "released");
-}
-
 static void on_time(struct zkl__contender *c)
 {
     if (c->retry.at <= c->core->now) {
@@ -2117,6 +2101,29 @@ static void on_time(struct zkl__contender *c)
             grant_lose(c, "held for longer than max_hold_ms");
         }
     }
+}
+
+static void on_release(struct zkl__contender *c)
+{
+    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
+    on_time(c); /* max_hold_ms may have passed */
+    bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
+    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
+    if (hands_over && linger_keep(c)) {
+        return;
+    }
+    if (hands_over && c->core->now < c->grant.least_until) {
+        /* The owner is notified now, and does not wait for the delete. That hands the lock over to
+         * nobody, because somebody may have deleted the znode by hand meanwhile. */
+        c->grant.end = ZKL__GRANT_RELEASED;
+        report(c, ZKL__RELEASED, ZKL_OK, "released, and its znode stays");
+    } else {
+        c->grant.least_until = 0;
+    }
+    leave(c);
+    replacement_forget(c);
+    own_watch_forget(c); /* our delete uses the watch up */
+    contender_move(c, ZKL__REMOVING, "released");
 }
 
 const char *zkl__cancel_text(int code)
@@ -2281,7 +2288,6 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__EV_RELEASE:
-        on_time(c); /* max_hold_ms may have passed */
         on_release(c);
         break;
     case ZKL__EV_DOWNGRADE:

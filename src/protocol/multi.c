@@ -230,10 +230,10 @@ static void step_multi(struct zkl__machine *machine)
              * of both copies are in no common order: they and another multi-contender's might wait
              * for each other. */
             bool known = zkl__node_certain(&c->node);
-            apart = apart || (known && czxid && c->node.czxid != czxid);
+            apart |= known && czxid && c->node.czxid != czxid;
             czxid = known ? c->node.czxid : czxid;
-            asked = asked || is_held_back(c, ZKL__ROLE_CREATE);
-            placed = placed || zkl__node_known(&c->node);
+            asked |= is_held_back(c, ZKL__ROLE_CREATE);
+            placed |= zkl__node_known(&c->node);
         }
     }
     if (multi->gathering) {

@@ -453,7 +453,7 @@ void zkl__peers_notify_changes(struct zkl__contender *c, const char *node, bool 
         return;
     }
     ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
-        follower->peer.moved = follower->peer.moved || moved;
+        follower->peer.moved |= moved;
         zkl__contender_post(follower, ZKL__EV_LOOK);
     }
 }
@@ -534,7 +534,7 @@ enum zkl__event_kind zkl__peers_check(struct zkl__contender *follower)
 void zkl__peers_want_list(struct zkl__contender *c)
 {
     c->peer.list = WANTED;
-    c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
+    c->peer.queue->urgent |= c->state != ZKL__CREATING;
     zkl__core_post(&c->peer.queue->machine);
 }
 

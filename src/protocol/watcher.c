@@ -340,7 +340,7 @@ static void on_member_created(struct zkl__membership *m, const struct zkl__reply
         move_node(m, ZKL__MEMBER_STANDS);
         m->version = 0;
         m->stale = m->changed = false;
-        m->joined = m->joined || m->wanted;
+        m->joined |= m->wanted;
         m->step = ZKL__MEMBER_LOOK;
         return;
     }
@@ -374,7 +374,7 @@ static void on_member_look(struct zkl__membership *m, const struct zkl__reply *r
         size_t size = strlen(m->data); /* data may be NULL where there is none */
         m->stale = reply->size != size || (size > 0 && memcmp(reply->data, m->data, size) != 0);
         m->step = ZKL__MEMBER_SETTLED;
-        m->joined = m->joined || m->wanted;
+        m->joined |= m->wanted;
     } else {
         if (m->node == ZKL__MEMBER_STANDS) {
             move_node(m, ZKL__MEMBER_NONE);

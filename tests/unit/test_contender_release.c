@@ -145,6 +145,19 @@ TEST(test_read_refused)
     script_finish();
 }
 
+/* The read before the create is put off, and whoever is the first ever needs none: its mark is written over nothing that it has not seen. */
+TEST_IN_SCRIPT(test_never_read)
+{
+    script_write("/q", "1764288000000");
+    script_find("/q")->stat.version = 0;
+    enter_marked(&me);
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_answer_granted(&me);
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_STRING_EQUAL(mark(), "1764288000000");
+}
+
 /* What is neither empty nor a mark is somebody else's, like the record of once. It comes while the contender waits, which may have
  * given up when it reads that. */
 TEST(test_data_of_somebody_else)
