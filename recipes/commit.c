@@ -239,7 +239,7 @@ struct data {
 
 struct reading {
     struct zkl__call call; /* first */
-    int64_t serial;        /* of the grant that it began under */
+    zkl_grant grant;       /* that it began under */
     bool fresh;
     zkl_data **out; /* what was read is the call's block until then */
 };
@@ -284,7 +284,8 @@ static int run_read(struct zkl__call *call)
     if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
         AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET});
     }
-    if (zkl__lock_status_locked((zkl_lock *)call->owner).serial != reading->serial) {
+    const struct zkl__lock_status now = zkl__lock_status_locked((zkl_lock *)call->owner);
+    if (!zkl__is_held_under(&now, &reading->grant)) {
         FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
     }
     if (call->answer.rc != ZKL__RC_OK) {
@@ -303,7 +304,8 @@ static int begin_read(struct zkl__call *call)
     struct reading *reading = (struct reading *)call;
     struct zkl__lock_status held;
     int rc = begin_held(call, &held, "not read: ");
-    reading->serial = held.serial;
+    reading->grant.token = held.token;
+    reading->grant.serial = held.serial;
     return rc;
 }
 

@@ -108,7 +108,7 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
     if (entry->readable) {
         entry->data_size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
         entry->data = zkl__copy(&snapshot->heap, reply->data, entry->data_size);
-        snapshot->failed = snapshot->failed || !entry->data;
+        snapshot->failed |= !entry->data;
     }
 }
 

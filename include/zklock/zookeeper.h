@@ -70,18 +70,17 @@ typedef struct zkl_op_result {
  * any thread, also from a callback. Waits timeout_ms at most (ZKL_WAIT_FOREVER: no limit of its
  * own), and never beyond the lease as known at the call.
  *
- * Returns ZKL_OK: done. ZKL_ELOST: not done, the lock was lost; or, if
- * it is held still, a downgrade that had returned ZKL_ETIMEOUT has replaced the znode meanwhile:
- * again. ZKL_ENOTHELD: not done, the lock
- * was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another version, exists
- * already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, because an operation failed; the
- * text and results say which. ZKL_EINVAL, ZKL_ELIMIT (too much for one request, or more than
- * ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_EFORKED: not done. ZKL_ETIMEOUT (no response
- * within timeout_ms), ZKL_ECONNECT (no connection, or no response), ZKL_ECANCELED (a stop token, or
- * the lock was freed), ZKL_ECLOSED (the session was closed): the text begins with "not done" if the
- * transaction was never sent, else with "it may be done, or not". In that case read the znodes that
- * it would have changed. It is not carried out any more once somebody else has been granted the
- * lock. */
+ * Returns ZKL_OK: done. ZKL_ELOST: not done, the lock was lost; or, if it is held still, a
+ * downgrade that had returned ZKL_ETIMEOUT has replaced the znode meanwhile: again. ZKL_ENOTHELD:
+ * not done, the lock was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another
+ * version, exists already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, because an
+ * operation failed; the text and results say which. ZKL_EINVAL, ZKL_ELIMIT (too much for one
+ * request, or more than ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_EFORKED: not done.
+ * ZKL_ETIMEOUT (no response within timeout_ms), ZKL_ECONNECT (no connection, or no response),
+ * ZKL_ECANCELED (a stop token, or the lock was freed), ZKL_ECLOSED (the session was closed): the
+ * text begins with "not done" if the transaction was never sent, else with "it may be done, or
+ * not". In that case read the znodes that it would have changed. It is not carried out any more
+ * once somebody else has been granted the lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                             zkl_op_result *results, zkl_error *err);
 

@@ -415,7 +415,7 @@ static int go_on_sending(struct zkl__call *call)
         bool unused = sent->state == ZKL__SENT_NONE && children;
         i += !unused || requests->next == children->count;
     }
-    requests->tried = requests->tried || !paused;
+    requests->tried |= !paused;
     /* When the session is closed, that is the reason. */
     bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
     bool one = waiting && !children && open;
@@ -613,7 +613,7 @@ int zkl__remove(struct zkl__call *call, struct zkl__removal *removal)
             it, NULL,
             {.kind = ZKL__OP_DELETE, .name = removal->name, .version = answer->stat.version});
         if (!zkl__rc_is_response(answer->rc)) {
-            removal->sent = removal->sent || answer->rc == ZKL__RC_UNKNOWN;
+            removal->sent |= answer->rc == ZKL__RC_UNKNOWN;
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look
              * decides. A check is one, whatever its reply is: ZooKeeper commits a transaction that
