@@ -170,7 +170,7 @@ static void note_state(zkl_session *session, zkl_connection_state state)
     zkl__callbacks_post(&session->callbacks, &session->notice);
 }
 
-/* At once, on the alarms' thread. */
+/* The alarms' thread opens a store as soon as it runs. */
 static void open_anew(zkl_session *session)
 {
     zkl__alarms_set(&session->alarms, &session->open.alarm, 0);

@@ -679,7 +679,7 @@ static void on_lost(struct zkl__store *store, enum zkl__end end)
     bool was_up = store->up, tell = store->phase != ZK_CLOSED && store->end == ZKL__END_NONE;
     store->linked = store->up = store->drained = false;
     store->answered_ns = store->resolve_ns = 0;
-    if (store->end == ZKL__END_NONE) { /* the first one counts, and is told once */
+    if (store->end == ZKL__END_NONE) { /* the store reports only the first end of its session */
         store->end = end;
     }
     zkl__signal_raise(&store->changed);
