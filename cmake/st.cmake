@@ -12,7 +12,7 @@ target_include_directories(zklock_store_st PRIVATE include src/store src/protoco
 target_include_directories(zklock_store_st SYSTEM PRIVATE ${ZooKeeper_INCLUDE_DIR})
 
 file(GLOB zklock_st_loop CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/loop/*.c")
-add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/callback.c)
+add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/stop.c src/thread/callback.c)
 target_include_directories(zklock_loop PRIVATE include src/loop src/thread src/base)
 
 set(zklock_st_objects $<TARGET_OBJECTS:zklock_base> $<TARGET_OBJECTS:zklock_protocol> $<TARGET_OBJECTS:zklock_store_st>

@@ -15,15 +15,6 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* === which process this is ==================================================================== */
-
-/* Which process this is, as cheaply as a load: a call of a lock that lingers takes less
- * time than a system call. */
-
-/* Not 0; another one in every child of fork. For a session that is made. 1: no process before this
- * one has made a session. */
-uint64_t zkl__process(void);
-
 /* === stop tokens ============================================================================== */
 
 /* Stop tokens, as what waits sees them.

@@ -1,12 +1,36 @@
-/* thread.h - threads, the clock, and waiting; alarms; callbacks. Nothing in this folder knows of
- * sessions or locks. */
+/* thread.h - which process this is, and stop tokens; threads, the clock, and waiting; alarms;
+ * callbacks. Nothing in this folder knows of sessions or locks. */
 #ifndef ZKL_THREAD_THREAD_H
 #define ZKL_THREAD_THREAD_H
 
 #include "collections.h"
 
+#include <zklock/stop.h>
+
 #include <pthread.h>
 #include <time.h>
+
+/* === which process this is ==================================================================== */
+
+/* Which process this is, as cheaply as a load: a call of a lock that lingers takes less
+ * time than a system call. */
+
+/* Not 0; another one in every child of fork. For a session that is made. 1: no process before this
+ * one has made a session. */
+uint64_t zkl__process(void);
+/* The same; 0 when this process has made no session. A signal handler may call it. */
+uint64_t zkl__process_known(void);
+
+/* === stop tokens ============================================================================== */
+
+/* Whoever waits under a token takes a slot of it. The mutex that guards what waits with the
+ * descriptor is held. */
+
+/* Takes the slot of the descriptor, to which a raise writes: one more wait is in it. process: of
+ * zkl__process, whose descriptor it is. Returns the slot; -1: all are others'. */
+int zkl__stop_take(zkl_stop *stop, uint64_t process, int descriptor);
+/* One wait less. Behind the last one, nobody writes to the descriptor by way of this token. */
+void zkl__stop_give_back(zkl_stop *stop, int slot);
 
 /* === threads, the clock, waiting ============================================================== */
 
