@@ -2,15 +2,20 @@
  * DistributedDoubleBarrier. The children of its path are the member nodes and a persistent znode
  * called "ready". The ready node lets in a member that lists too late to see all members at once.
  *
- * A ready node counts for the members that are older than its last write: nobody deletes it while
- * their nodes exist, and members that see all others renew a ready node that is older. Only members
- * that live with a session count (protocol/op.h). */
+ * A ready node counts for the members up to the youngest one that its writer saw, whose czxid is
+ * its data: a member that comes between the writer's look and its write does not enter with those
+ * who have given up meanwhile. Curator's has other data, and counts for the members that are older
+ * than its last write. Nobody deletes it while their nodes exist, and members that see all others
+ * renew a ready node that does not count for them all. Only members that live with a session count
+ * (protocol/op.h). */
 #include "handle.h"
 
 #include "name.h"
 
 #include <zklock/barrier.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define READY "ready"
@@ -21,6 +26,7 @@ static const struct zkl__rule member = {"lock-", 0};
 struct zkl_double_barrier {
     zkl_lock lock; /* first; its znode is our member node */
     size_t count;
+    bool entered; /* with that node */
 };
 
 static const struct zkl__recipe recipe = {
@@ -58,26 +64,30 @@ struct passage {
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
     int64_t youngest; /* czxid of the youngest member; a leave waits for no younger one */
-    bool renew;       /* the ready node is too old, and has this version: */
+    char data[ZKL__ANSWER_ROOM + 3]; /* the same, as the data of the ready node */
+    bool renew;                      /* the ready node is too old, and has this version: */
     int32_t version;
 };
 
-/* A name that is too long to ask about is nobody's. */
 static bool is_member(const char *name)
 {
-    return strcmp(name, READY) != 0 && strlen(name) <= ZKL__NAME_LONGEST;
+    return strcmp(name, READY) != 0;
 }
 
 /* Lists the members, with a watch. The others among the children may be the ready node. Which
  * members live with a session is read where the name does not say it, and where it matters. */
 static int list(struct zkl__call *call)
 {
+    struct passage *p = (struct passage *)call;
     struct zkl__part *it = &call->part;
     CALL_BEGIN(it);
     AWAIT(it, {.kind = ZKL__OP_CHILDREN, .watch = true});
     CHECK_REPLY(it, "its members may not be listed");
     if (!call->children) {
         FAIL(it, ZKL_ENOMEM, "no memory for the members");
+    }
+    if (p->youngest == INT64_MAX) {            /* of a leave that begins */
+        p->youngest = call->answer.stat.pzxid; /* the last child that came or went */
     }
     CALL_END(it);
 }
@@ -87,17 +97,24 @@ static int read_ready(struct passage *p)
 {
     struct zkl__part *it = &p->call.part;
     CALL_BEGIN(it);
-    AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
+    AWAIT(it, {.kind = ZKL__OP_GET, .dir = p->ready_path, .watch = true});
     CHECK_REPLY(it, "the ready node may not be read");
     CALL_END(it);
+}
+
+/* Whether the ready node that was read lets in the member of that czxid. */
+static bool is_ready_for(const struct zkl__answer *answer, int64_t czxid)
+{
+    int64_t youngest = zkl__decimal_parse(answer->data, answer->size);
+    return (youngest > 0 ? youngest : answer->stat.mzxid) >= czxid;
 }
 
 /* --- enter ----------------------------------------------------------------------------------- */
 
 static int membership_lost(struct zkl__call *call)
 {
-    if (call->session->status.closing) {
-        FAIL(call, ZKL_ECLOSED, "the session was closed meanwhile");
+    if (call->session->status.closing || call->ended) {
+        return ZKL__PENDING; /* that is the reason */
     }
     FAIL(call, ZKL_ELOST, "our membership was lost while we waited for the others");
 }
@@ -117,13 +134,15 @@ static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     const struct zkl__answer *answer = &call->answer;
-    zkl_lock *lock = (zkl_lock *)call->owner;
-    const size_t count = ((const zkl_double_barrier *)lock)->count;
+    zkl_double_barrier *barrier = (zkl_double_barrier *)call->owner;
+    zkl_lock *lock = &barrier->lock;
+    const size_t count = barrier->count;
     struct zkl__lock_status now = zkl__lock_status_locked(lock);
     CALL_BEGIN(call);
     /* the call itself has a deadline */
     AWAIT_CALL(call,
                zkl__acquisition_begin(&p->acquisition, lock, 1, ZKL_WAIT_FOREVER, NULL, call->err));
+    barrier->entered = false;
     AWAIT_UNTIL(call,
                 p->acquisition->settled); /* our member node exists, and the lease covers it */
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
@@ -155,14 +174,14 @@ static int run_enter(struct zkl__call *call)
                 AWAIT_CALL(call, read_ready(p));
                 p->renew = answer->rc == ZKL__RC_OK;
                 p->version = answer->stat.version;
-                if (p->renew && answer->stat.mzxid > p->youngest) {
+                if (p->renew && is_ready_for(answer, p->youngest)) {
                     break;
                 }
             }
-            /* Only a member may create the ready node. One that was created after its creator had
-             * lost its member node, and after all others had left, would let in the next member
-             * alone. */
+            /* Only a member may write the ready node. Curator's members take one that is written
+             * after all have left for theirs. */
             zkl__name_copy(p->own, now.node);
+            snprintf(p->data, sizeof p->data, "%" PRId64, p->youngest);
             if (now.token == 0) {
                 return membership_lost(call);
             }
@@ -172,32 +191,35 @@ static int run_enter(struct zkl__call *call)
                   {.kind = p->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
                    .dir = p->ready_path,
                    .mode = ZKL__PERSISTENT,
+                   .data = p->data,
+                   .size = strlen(p->data),
                    .version = p->version});
             enum zkl__rc ready = answer->parts[1];
             if (answer->parts[0] == ZKL__RC_NONODE) {
                 return membership_lost(call);
             }
-            if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
+            if (ready == ZKL__RC_OK) {
                 break;
             }
-            if (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE)) {
+            if (ready == ZKL__RC_NODEEXISTS || ready == ZKL__RC_BADVERSION ||
+                ready == ZKL__RC_NONODE) {
                 continue; /* the ready node has changed: list again */
             }
             /* The answer's code is that of the part that was refused, which may be the check of our
              * member node. */
             REFUSED(call, "the ready node cannot be written");
         }
-        /* Some members are missing, still or again. A ready node that is younger than our member
-         * node says that all were there at once. */
+        /* Some members are missing, still or again. The ready node may say that all were there at
+         * once. */
         if (call->children->others > 0) {
             AWAIT_CALL(call, read_ready(p));
-            if (answer->rc == ZKL__RC_OK && now.token > 0 && answer->stat.mzxid > now.token) {
+            if (answer->rc == ZKL__RC_OK && now.token > 0 && is_ready_for(answer, now.token)) {
                 break;
             }
         }
         AWAIT_CALL(call, now.token == 0 ? membership_lost(call) : zkl__call_changed(call));
     }
-    p->entered = true;
+    p->entered = barrier->entered = true;
     CALL_END(call);
 }
 
@@ -206,7 +228,7 @@ static int run_enter(struct zkl__call *call)
 static int begin_leave(struct zkl__call *call)
 {
     const zkl_lock *lock = (const zkl_lock *)call->owner;
-    if (!lock->acquisition || !lock->acquisition->granted) {
+    if (!lock->acquisition || !((const zkl_double_barrier *)lock)->entered) {
         return zkl__lock_not_granted(lock, call->err);
     }
     return begin_enter(call);
@@ -238,9 +260,6 @@ static int run_leave(struct zkl__call *call)
     p->youngest = INT64_MAX;
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(call));
-        if (p->youngest == INT64_MAX) {
-            p->youngest = call->answer.stat.pzxid; /* the last child that came or went */
-        }
         /* The member whose node has the first name leaves last: Curator's members watch that node
          * alone. */
         if (call->children->count < 2 || strcmp(call->children->all[0].name, p->own) != 0) {

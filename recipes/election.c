@@ -16,6 +16,7 @@ static const struct zkl__rule rule = {"latch-", ZKL__KIND_ANY};
 struct candidate {
     zkl_lock lock;     /* first */
     int64_t published; /* the number of the call that made its metadata; 0: zkl_election_new */
+    bool publishing;   /* a call writes a value */
 };
 
 static const struct zkl__recipe election = {
@@ -357,7 +358,7 @@ struct publishing {
     /* The call's block is our copy; later acquires of the candidate publish it, too. */
     char node[ZKL__NAME_MAX];
     int64_t token;
-    int64_t number; /* of the call whose value it is */
+    bool writes;
 };
 
 /* A request to release that stands in the znode is reported before the value is written over it. */
@@ -372,17 +373,22 @@ static void on_own_node(struct zkl__call *call, const struct zkl__reply *reply)
     }
 }
 
-/* A value is written again when the reply is lost, or when the servers ask for that. A later call
- * may have ended meanwhile: then its value is written again, behind ours. */
+/* A value is written again when the reply is lost, or when the servers ask for that, also behind
+ * the end of the call. So one call of a candidate writes at a time: the next one's request is
+ * answered behind whatever was sent before it. */
 static int run_publish(struct zkl__call *call)
 {
     struct publishing *publishing = (struct publishing *)call;
     zkl_lock *lock = (zkl_lock *)call->owner;
     struct candidate *candidate = (struct candidate *)lock;
-    const zkl_heap *heap = &call->session->heap;
     const struct zkl__answer *answer = &call->answer;
     CALL_BEGIN(call);
-    for (;;) {
+    AWAIT_UNTIL(call, !candidate->publishing);
+    if (call->number < candidate->published) {
+        return ZKL_OK; /* a later call's value stands */
+    }
+    candidate->publishing = publishing->writes = true;
+    do {
         if (lock->options.revoke_fn) {
             AWAIT_REPLY(call, on_own_node, {.kind = ZKL__OP_GET, .name = publishing->node});
         }
@@ -393,32 +399,27 @@ static int run_publish(struct zkl__call *call)
                .size = strlen(call->block),
                .version = lock->options.revoke_fn && answer->rc == ZKL__RC_OK ? answer->stat.version
                                                                               : -1});
-        if (answer->rc == ZKL__RC_BADVERSION) {
-            continue; /* a request to release has come meanwhile */
-        }
-        if (answer->rc == ZKL__RC_NONODE ||
-            zkl__lock_status_locked(lock).token != publishing->token) {
-            FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
-        }
-        if (answer->rc != ZKL__RC_OK) {
-            FAIL_REPLY(call, zkl__rc_code(answer->rc), "%s", zkl__rc_why(answer->rc));
-        }
-        if (publishing->number >= candidate->published) {
-            break;
-        }
-        char *value = zkl__copy_text(heap, lock->options.metadata);
-        if (!value) {
-            FAIL(call, ZKL_ENOMEM, "no memory for a later value");
-        }
-        zkl__free(heap, call->block);
-        call->block = value;
-        publishing->number = candidate->published;
+    } while (answer->rc == ZKL__RC_BADVERSION); /* a request to release has come meanwhile */
+    if (answer->rc == ZKL__RC_NONODE || zkl__lock_status_locked(lock).token != publishing->token) {
+        FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
     }
-    candidate->published = publishing->number;
-    zkl__free(heap, lock->options.metadata);
+    if (answer->rc != ZKL__RC_OK) {
+        FAIL_REPLY(call, zkl__rc_code(answer->rc), "%s", zkl__rc_why(answer->rc));
+    }
+    candidate->published = call->number;
+    zkl__free(&call->session->heap, lock->options.metadata);
     lock->options.metadata = call->block;
     call->block = NULL;
     CALL_END(call);
+}
+
+static int end_publish(struct zkl__call *call, int rc)
+{
+    if (((struct publishing *)call)->writes) {
+        ((struct candidate *)call->owner)->publishing = false;
+        zkl__calls_poke(call->owner);
+    }
+    return rc;
 }
 
 static int begin_publish(struct zkl__call *call)
@@ -433,7 +434,6 @@ static int begin_publish(struct zkl__call *call)
         FAIL(call, ZKL_ENOMEM, "no memory for the value");
     }
     publishing->token = now.token;
-    publishing->number = call->number;
     zkl__name_copy(publishing->node, now.node);
     return ZKL_OK;
 }
@@ -441,9 +441,11 @@ static int begin_publish(struct zkl__call *call)
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    struct publishing given = {
-        .call = {.run = run_publish, .begin = begin_publish, .owner = (struct zkl__object *)lock},
-        .given = value};
+    struct publishing given = {.call = {.run = run_publish,
+                                        .begin = begin_publish,
+                                        .end = end_publish,
+                                        .owner = (struct zkl__object *)lock},
+                               .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail_null(err, "value");

@@ -208,7 +208,7 @@ static int run_members(struct zkl__call *call)
     for (size_t i = 0; i < count; i++) {
         const zkl_queue_entry *entry = &q->snapshot->entries[i];
         zkl_members *public = &q->snapshot->public.members;
-        if (!entry->name || (entry->token != 0 && entry->session_id == 0)) {
+        if (!entry->name || q->snapshot->names->all[i].verdict == ZKL__CHILD_PERSISTENT) {
             continue; /* it was deleted before the read, or is no member */
         }
         contender = entry->readable && zkl__name_parse(entry->name).uuid ? entry->name : contender;

@@ -50,9 +50,9 @@ ZKL_API int zkl_barrier_wait_async(zkl_session *session, const char *path, int64
  * container: an access list that is to stay belongs to the directory above. */
 typedef struct zkl_double_barrier zkl_double_barrier;
 
-/* Members that begin together are `count` at path; each makes an object of its own. Talks to no
- * server. Copies path; the caller frees it. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
- * ZKL_ENOMEM. */
+/* Members that begin together are `count` at path; each makes an object of its own. Each of them
+ * looks at all others, so n members send about 2 n * n requests in all. Talks to no server. Copies
+ * path; the caller frees it. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path,
                                    size_t count, zkl_error *err);
 /* Waits until count members have entered; from then on all of them are in, even if one leaves
@@ -75,7 +75,8 @@ ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeou
                                      zkl_error *err);
 ZKL_API int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                            zkl_done_fn done, void *payload, zkl_error *err);
-/* Leaves without waiting, if entered. An enter or a leave that is under way ends with
+/* Leaves without waiting, if entered. When no member has finished a leave, path and its child
+ * "ready" stay, and the next members use them. An enter or a leave that is under way ends with
  * ZKL_ECANCELED; its done is called before this returns. NULL is fine. */
 ZKL_API void zkl_double_barrier_free(zkl_double_barrier *barrier);
 

@@ -67,7 +67,7 @@ void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply)
     child->verdict = ZKL__CHILD_EPHEMERAL;
     if (reply->rc == ZKL__RC_NONODE) {
         child->verdict = ZKL__CHILD_DELETED;
-    } else if (there && !zkl__is_ephemeral(&reply->stat)) {
+    } else if (reply->unsent == ZKL_EINVAL || (there && !zkl__is_ephemeral(&reply->stat))) {
         child->verdict = ZKL__CHILD_PERSISTENT;
     }
     child->czxid = there ? reply->stat.czxid : 0;

@@ -102,7 +102,7 @@ static void on_watcher_reply(struct zkl__machine *machine, int role, int64_t sen
     (void)sent;
     if (role >= ROLE_LOOK) {
         w->looks--;
-        if (decides) {
+        if (decides || reply->unsent == ZKL_EINVAL) { /* no request has room for its path */
             w->ops->looked(w, role - ROLE_LOOK, reply);
         } else if (w->retry_at == 0) {
             retry_later(w); /* or when it is connected again */

@@ -1,8 +1,6 @@
 #include "arena.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

@@ -2,7 +2,6 @@
  * for that long; then the judge. Without KIND: lists them. Exit: 0 nothing found, 1 something, 77 nothing could be tried.
  *
  * ZKLOCK_CHAOS_KEEP: the histories stay (they do when something was found; where is printed). */
-#include <string.h>
 
 #include "arena.h"
 #include "cut.h"

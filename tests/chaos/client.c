@@ -1,8 +1,5 @@
 #include "contender.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include <zklock/zookeeper.h>
 
 #include "dice.h"

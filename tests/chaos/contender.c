@@ -3,9 +3,7 @@
  * others are guests, a member of a group, an owner of pieces. What they do and see goes to DIR/NAME.history (history.h); holders write to the
  * resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (history.h). */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -1,8 +1,6 @@
 #include "history.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 #include "wait.h"
 

@@ -49,7 +49,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <inttypes.h>
+#include <string.h>
 
 /* clang-format off */
 #define HISTORY_OPS(X) \

@@ -1,7 +1,5 @@
 #include "contender.h"
 
-#include <string.h>
-
 #include "dice.h"
 
 #define PATIENCE 5000 /* ms: of one try to join */

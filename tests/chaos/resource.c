@@ -2,11 +2,9 @@
  * also those that were under way for long; one whose token is below the highest that was taken for its path is refused. Token 0: somebody is
  * there beside others; nothing is fenced. DIR/resource.history tells of all others; descriptor 3 is a page of numbers (history.h). */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

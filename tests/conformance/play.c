@@ -2,10 +2,6 @@
 #include "play.h"
 #include "core_facts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Of what the player itself asks, so that it knows when all was told. Behind the second one watches may be told in any order, until the
  * next of either. */
 enum { FENCE = -1, LOOSE_FENCE = -2 };

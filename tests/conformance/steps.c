@@ -1,10 +1,6 @@
 #include "dice.h"
 #include "steps.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Blocks that live as long as the script. */
 struct script_text {
     struct script_text *next;

@@ -6,6 +6,10 @@
 #ifndef ZKL_CONFORMANCE_STEPS_H
 #define ZKL_CONFORMANCE_STEPS_H
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "op.h"
 
 enum {

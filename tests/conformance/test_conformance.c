@@ -9,7 +9,6 @@
 #include "wait.h"
 
 #include <getopt.h>
-#include <string.h>
 
 /* Nodes of earlier scripts stay, and a list of the root gets longer; a fresh server from time to time. */
 enum { SCRIPTS_PER_SERVER = 2000 };

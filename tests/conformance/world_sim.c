@@ -3,8 +3,6 @@
 #include "run.h"
 #include "world.h"
 
-#include <string.h>
-
 enum { SERVERS = 3, PATIENCE_S = 60, RECORDS = 4096 };
 _Static_assert((int)SIM_CLIENTS >= (int)SCRIPT_SLOTS, "each session of a script is a client's");
 

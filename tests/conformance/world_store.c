@@ -3,10 +3,6 @@
 #include "proxy.h"
 #include "world.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PATIENCE_MS = 20000, SERVERS_TEXT = 512 };
 
 struct world_session {

@@ -2,7 +2,6 @@
  * docs/scaling.md. Exact: who makes something cheaper changes the page, who makes it dearer had better have a reason. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "contest.h"
 #include "on_servers.h"

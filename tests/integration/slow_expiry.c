@@ -4,9 +4,7 @@
  *
  * ZKLOCK_ROUNDS: how many times (1). */
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "access_kit.h"
 #include "contest.h"

@@ -1,7 +1,6 @@
 /* The end of a session whose server is silent, slow or restarted. One that holds and waits for many locks: unit_close. */
 #include <arpa/inet.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "one_server.h"

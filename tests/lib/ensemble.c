@@ -4,11 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/syscall.h>

@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -250,6 +249,16 @@ enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name
 void kit_create(const char *dir, const char *name, const char *data, const zkl_acl *acl)
 {
     CU_ASSERT_EQUAL(write_as(ZKL__OP_CREATE, dir, name, data, acl), ZKL__RC_OK);
+}
+
+void kit_create_longest(const char *dir)
+{
+    char name[ZKL__STORE_PATH] = "";
+    memset(name, 'x', sizeof name - strlen(dir) - 2);
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = ZKL__PERSISTENT_SEQUENTIAL};
+    enum zkl__rc rc;
+    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
 }
 
 void kit_remove_node(const zkl_lock *lock)

@@ -4,9 +4,12 @@
 #define ZKL_TESTS_LOCK_KIT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include <zklock/testing.h>
 #include <zklock/zklock.h>
+#include <zklock/zookeeper.h>
 
 #include "check.h"
 #include "memory.h"
@@ -107,6 +110,8 @@ zkl_lock *kit_keep(zkl_lock *lock);
 void kit_free(zkl_lock *lock);
 /* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */
 enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
+/* A child whose path is longer than that of any request: nobody can ask about it. */
+void kit_create_longest(const char *dir);
 #define kit_must_write(kind, ...) CU_ASSERT_EQUAL(kit_write(kind, __VA_ARGS__), ZKL__RC_OK)
 /* Creates, with that access list. */
 void kit_create(const char *dir, const char *name, const char *data, const zkl_acl *acl);

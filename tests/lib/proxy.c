@@ -2,12 +2,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include "wait.h"
 

@@ -3,7 +3,6 @@
 #include "wait.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define RECORDS_MAX 65536
 #define PATIENCE_MS 20000

@@ -4,7 +4,6 @@
  *
  * ZKLOCK_SECONDS: how long (10). ZKLOCK_SEED: of the first round (1). */
 #include <poll.h>
-#include <stdatomic.h>
 
 #include "dice.h"
 #include "lock_kit.h"

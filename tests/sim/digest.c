@@ -18,7 +18,6 @@
  *  the room    of sim.h, which is much larger than these worlds.
  *  the same    What is so in each of these worlds: no pauses, held channels, preemption, elections, access lists of readers, shorter
  *              timeouts, inboxes, joints, readers, dirty markers (and so no multi), deadlines, cancels. */
-#include <string.h>
 
 #include "run.h"
 #include "core_internal.h"

@@ -75,6 +75,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "store.h"
 #include "op.h"

@@ -19,7 +19,6 @@
 #include "run.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "invariants.h"
 

@@ -1,5 +1,4 @@
 /* faults.c - when faults strike, and what they do. A fault ends when its plan heals, at the latest. */
-#include <string.h>
 
 #include "invariants.h"
 #include "name.h"

@@ -1,7 +1,5 @@
 /* handle.c - the client library and its store adapter, as store.h promises them: what it tells its core, in order, at once or later, as the
  * completion thread of the library would; its connections; and what the core asks of it. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "core_internal.h"
 #include "sim.h"

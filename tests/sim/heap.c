@@ -1,7 +1,5 @@
 /* heap.c - memory of a simulated process: size classes in one block, counted, failing when told to. Under a sanitizer every
  * block is malloc's own, so that the sanitizer sees it. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "client.h"
 

@@ -1,7 +1,6 @@
 /* invariants.c - the judge of sessions and of every step: what has to be known soon (a bound holds from the moment on at which the network is
  * undisturbed), locks that linger, and the end. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "core_internal.h"
 #include "invariants.h"

@@ -1,6 +1,5 @@
 /* invariants_grant.c - the judge of grants and of all else that an owner is told. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "core_internal.h"
 #include "invariants.h"

@@ -12,7 +12,6 @@
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
 #include <inttypes.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "run.h"

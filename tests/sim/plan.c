@@ -1,8 +1,6 @@
 /* plan.c - plans made from seeds, and the slowness of the network. */
 #include "plan.h"
 
-#include <string.h>
-
 #include "sim.h"
 
 const char *sim_plan_path(int path)

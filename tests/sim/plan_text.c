@@ -13,8 +13,6 @@
  *
  * What is left out has its default, most often zero. What the first three say may stand in any line of theirs. '#' begins a remark. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "run.h"
 

@@ -1,6 +1,5 @@
 /* process.c - a simulated process: its clock, its core behind the port, its end. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "invariants.h"
 #include "name.h"

@@ -1,8 +1,6 @@
 /* run.c - one run: the plan until its application is done, the quiet after it, the close of everything. */
 #include "run.h"
 
-#include <string.h>
-
 #include "invariants.h"
 
 void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)

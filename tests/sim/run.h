@@ -2,8 +2,6 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
-#include <stdlib.h>
-
 #include "sim.h"
 
 struct sim *sim_new(void);

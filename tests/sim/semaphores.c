@@ -2,8 +2,6 @@
  * path: it stands in PATH/locks, and holds in PATH/leases. */
 #include "core_internal.h"
 
-#include <string.h>
-
 #include "invariants.h"
 
 static const char *const folders[][2] = {

@@ -1,8 +1,6 @@
 /* Barriers, on the in-process store. How each call ends without being waited for: unit_public_calls. */
 #include "lock_kit.h"
 
-#include <zklock/zookeeper.h>
-
 #define PATH "/barriers/a"
 
 #define put_up(session) ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL))
@@ -80,6 +78,7 @@ static void scatter(void)
 {
     EACH_ROW (i, members) {
         zkl_double_barrier_free(members[i].barrier);
+        kit_delay(members[i].session, false);
         kit_close(members[i].session);
     }
 }
@@ -135,6 +134,7 @@ TEST_OF_MEMBERS(test_begin_and_end_together)
         enter(1);
         ASSERT_EVENTUALLY(inside() == MEMBERS - 1);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 0, NULL), ZKL_EDEADLK); /* it enters already */
+        CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 10000, NULL), ZKL_ENOTHELD);
         CU_ASSERT(!is_over(0) && !is_over(1));
         enter(2);
         all_succeed();
@@ -233,6 +233,85 @@ TEST_OF_MEMBERS(test_leave_after_a_loss)
     CU_ASSERT_EQUAL(err.code, 77);
 }
 
+/* The others, who enter again, wait for who has lost its place: it does not wait for them. */
+TEST_OF_MEMBERS(test_in_again_while_a_lost_one_leaves)
+{
+    do_all(enter);
+    kit_expire(members[0].session);
+    ASSERT_EVENTUALLY(zkl_lock_state((zkl_lock *)members[0].barrier) == ZKL_STATE_LOST);
+    kit_await_session(members[0].session, ZKL_SESSION_CONNECTED);
+    uint64_t before = kit_requests(members[0].session);
+    leave(0);
+    ASSERT_EVENTUALLY(kit_requests(members[0].session) > before);
+    kit_delay(members[0].session, true);
+    leave(1);
+    leave(2);
+    ASSERT_OK(ended(1));
+    ASSERT_OK(ended(2));
+    enter(1);
+    enter(2);
+    kit_await_queue(members[1].session, PATH, 2);
+    kit_delay(members[0].session, false);
+    ASSERT_OK(ended(0));
+}
+
+/* The first one has seen all of them, and loses its connection before it has written the ready node; the others hear of nothing. */
+static void lose_the_sign(void)
+{
+    enter(1);
+    enter(2);
+    kit_await_queue(members[1].session, PATH, 2);
+    kit_break(members[0].session, 5, 0, 0); /* its znode, the list, a look at each */
+    kit_delay(members[1].session, true);
+    kit_delay(members[2].session, true);
+    enter(0);
+    kit_await_session(members[0].session, ZKL_SESSION_SUSPENDED);
+}
+
+TEST_OF_MEMBERS(test_who_is_lost_writes_no_sign)
+{
+    lose_the_sign();
+    kit_expire(members[0].session);
+    kit_resume(members[0].session);
+    CU_ASSERT_EQUAL(ended(0), ZKL_ELOST);
+}
+
+/* It may enter when it is back, and nobody who came when the others had given up. */
+TEST_OF_MEMBERS(test_a_late_sign_is_not_for_newcomers)
+{
+    lose_the_sign();
+    for (int i = 1; i < MEMBERS; i++) {
+        zkl_double_barrier_free(members[i].barrier);
+        members[i].barrier = make_barrier(members[i].session, MEMBERS);
+        kit_delay(members[i].session, false);
+    }
+    kit_await_queue(members[1].session, PATH, 1);
+    mailbox_clear(&members[1].ended);
+    ASSERT_OK(zkl_double_barrier_enter_async(members[1].barrier, 1000, on_ended, &members[1].ended, NULL));
+    kit_await_queue(members[2].session, PATH, 2);
+    kit_resume(members[0].session);
+    ASSERT_OK(ended(0));
+    CU_ASSERT_EQUAL(ended(1), ZKL_ETIMEOUT);
+}
+
+static void *enter_and_wait(void *code)
+{
+    *(int *)code = zkl_double_barrier_enter(members[0].barrier, 10000, NULL);
+    return NULL;
+}
+
+TEST_OF_MEMBERS(test_a_free_ends_an_enter)
+{
+    pthread_t thread;
+    int code = ZKL_OK;
+    kit_start_thread(&thread, enter_and_wait, &code);
+    ASSERT_EVENTUALLY(inside() == 1);
+    zkl_double_barrier_free(members[0].barrier);
+    members[0].barrier = NULL;
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
+}
+
 /* The lease ends, and not the session, whose znode others count until then: who waits has to take it away. */
 TEST(test_a_lease_that_ends_while_waiting)
 {
@@ -294,26 +373,14 @@ static void make_path(void)
     kit_must_write(ZKL__OP_CREATE, "/barriers", "a", NULL);
 }
 
-/* Children whose paths are longer than the path of any request: nobody can ask about them. */
-static void make_longest(int count)
-{
-    char name[ZKL__STORE_PATH - sizeof PATH] = "";
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT_SEQUENTIAL};
-    memset(name, 'x', sizeof name - 1);
-    for (int i = 0; i < count; i++) {
-        enum zkl__rc rc;
-        ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
-        CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-    }
-}
-
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
 TEST_OF_MEMBERS(test_strays_are_no_members)
 {
     make_path();
     kit_must_write(ZKL__OP_CREATE, PATH, "_c_00000000-stray", NULL);
     kit_must_write(ZKL__OP_CREATE, PATH, "stray", NULL);
-    make_longest(MEMBERS - 1);
+    kit_create_longest(PATH);
+    kit_create_longest(PATH);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
     do_all(enter);
     do_all(leave);

@@ -2,10 +2,6 @@
 #include "thread.h"
 #include "lock_kit.h"
 
-#include <stdatomic.h>
-
-#include <zklock/zookeeper.h>
-
 #define QUEUE "/locks/callbacks"
 
 /* --- completions --------------------------------------------------------------------------------------------------- */

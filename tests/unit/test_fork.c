@@ -4,11 +4,8 @@
 
 #include <dirent.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
-#include <zklock/zookeeper.h>
 
 #include "thread.h"
 

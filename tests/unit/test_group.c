@@ -120,6 +120,10 @@ TEST_WITH_SESSIONS(test_join_list_and_leave)
     join(a);
     TOLD(8, "a;");
     LISTED("a=new;");
+    kit_create_longest(CLUB); /* as anybody may: it is no member, and hides none */
+    leave(a);
+    TOLD(9, "");
+    LISTED("");
     zkl_group_free(a);
     zkl_group_observer_free(watcher);
     ASSERT_EVENTUALLY(kit_group(one, CLUB) == 0);

@@ -2,8 +2,6 @@
  * unit_handle. */
 #include "lock_kit.h"
 
-#include <zklock/zookeeper.h>
-
 #define QUEUE "/locks/test"
 
 /* --- acquire and release ------------------------------------------------------------------------------------------- */

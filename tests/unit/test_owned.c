@@ -1,8 +1,5 @@
 /* What waits to be sent owns all that it points to, and what was never sent is not done. Built a second time with the address
  * sanitizer (security_owned). */
-#include <stdatomic.h>
-
-#include <zklock/zookeeper.h>
 
 #include "lock_kit.h"
 

@@ -1,9 +1,6 @@
 /* Partitions, on the in-process store: what zklock/partition.h promises. */
 #include "lock_kit.h"
 
-#include <stdatomic.h>
-#include <zklock/zookeeper.h>
-
 #define PATH "/work"
 
 static const char *const topics[] = {"topic-0", "topic-1", "topic-2", "topic-3", "topic-4",

@@ -2,10 +2,6 @@
  * else; and what its user learns of a piece's lease. */
 #include "lock_kit.h"
 
-#include <stdatomic.h>
-
-#include <zklock/zookeeper.h>
-
 #define PATH "/later"
 #define PIECES 8
 #define MEMBERS 2

@@ -5,9 +5,6 @@
 #include "test_heap.h"
 
 #include <limits.h>
-#include <stdatomic.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "public_calls.h"
 

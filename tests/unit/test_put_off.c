@@ -1,7 +1,6 @@
 /* A server that puts off what it is asked ("try again": throttled, or the session has moved) is
  * asked again later, each time later than before. And a store that ends while replies are under
  * way, or while the next one opens, or that connects before the call which opens it goes on. */
-#include <stdatomic.h>
 
 #include "lock_kit.h"
 #include "memory_store.h"

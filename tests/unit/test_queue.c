@@ -1,9 +1,6 @@
 /* What operators see and do: zkl_queue_list, zkl_queue_revoke, zkl_queue_remove. How each ends without being waited for: unit_public_calls. */
 #include "lock_kit.h"
 
-#include <unistd.h>
-#include <zklock/testing.h>
-
 #define QUEUE "/locks/queue"
 #define UUID "00000000-1111-4222-8333-444444444444"
 

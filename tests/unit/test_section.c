@@ -4,7 +4,6 @@
 #include "lock_kit.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 
 #define QUEUE "/locks/test"
 

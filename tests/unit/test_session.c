@@ -3,7 +3,6 @@
 #include "thread.h"
 
 #include <dirent.h>
-#include <stdatomic.h>
 
 #define QUEUE "/locks/session"
 #define SOON 30000           /* ms: nothing here takes that long, on any machine */

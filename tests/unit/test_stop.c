@@ -2,7 +2,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "lock_kit.h"
 

@@ -1,9 +1,6 @@
 /* pthread_cancel: no call of the library is a cancellation point, and none keeps the session's mutex. */
 #include "lock_kit.h"
 
-#include <stdatomic.h>
-#include <unistd.h>
-
 #define PATH "/cancel"
 
 /* A thread that is cancelled: in the middle of what it does, or before it begins. */

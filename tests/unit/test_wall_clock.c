@@ -2,9 +2,7 @@
  * tells it. */
 #include "lock_kit.h"
 
-#include <stdatomic.h>
 #include <sys/time.h>
-#include <time.h>
 
 static atomic_long looks, leap;
 

@@ -3,7 +3,6 @@
 #include "wait.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 /* --- one call without waiting, waited for ----------------------------------------------------------------------------- */
 

@@ -26,7 +26,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define WORKERS 16
 #define MEGABYTE (1000 * 1000) /* less than jute.maxbuffer with the rest of the request */

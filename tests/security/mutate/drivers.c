@@ -4,7 +4,6 @@
  *   mutate_drivers LIAR HONEST PATH RECIPE... */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "recipes.h"
 #include "wait.h"

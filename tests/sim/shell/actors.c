@@ -2,8 +2,6 @@
  * (use_*.c), and it closes the session. Which recipe stands at which path is the seed's. */
 #include "world.h"
 
-#include <string.h>
-
 #include "shell.h"
 
 /* One more here changes what every seed means: the kept plans are then to be found anew, with the mutants. */

@@ -1,8 +1,6 @@
 /* claims.c - the judge of those that hold something: what their users are told by is_held, at every step; and questions to the log. The tree
  * keeps every node with the zxids of its birth and death, so a judge need not look on: he asks afterwards what was so at any time between two
  * zxids. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "name.h"
 #include "world.h"

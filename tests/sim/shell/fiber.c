@@ -2,8 +2,6 @@
  * --wrap). */
 #undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
 #include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <ucontext.h>
 
 #include "world.h"

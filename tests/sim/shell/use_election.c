@@ -1,8 +1,6 @@
 /* use_election.c - candidates, leaders and who observes them. */
 #include "world.h"
 
-#include <string.h>
-
 /* --- what leaders publish ---------------------------------------------------------------------------------------------- */
 
 /* What leaders alone may publish stands on the znode of one who was first: with nobody before it but nodes of its own session, for these hand

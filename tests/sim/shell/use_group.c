@@ -1,8 +1,6 @@
 /* use_group.c - members, and who watches them. */
 #include "world.h"
 
-#include <string.h>
-
 #include "shell.h"
 
 enum { IDS = 24, ID = 8 };

@@ -2,8 +2,6 @@
 #include "base.h"
 #include "world.h"
 
-#include <string.h>
-
 /* --- lock: with guarded transactions, and asked to give way ------------------------------------------------------------ */
 
 static const char guarded[] = "/locks"; /* what the holders of /locks/a write; it is there while anybody queues */

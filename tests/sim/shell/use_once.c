@@ -1,8 +1,6 @@
 /* use_once.c - jobs that run once per slot. */
 #include "world.h"
 
-#include <stdlib.h>
-
 enum { RECORDS = 64, LENGTH_MS = 1000 };
 static struct record {
     int path;

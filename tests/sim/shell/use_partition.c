@@ -1,8 +1,6 @@
 /* use_partition.c - members that share pieces. */
 #include "world.h"
 
-#include <string.h>
-
 #include "shell.h"
 
 static const char *const names[PIECES] = {"x", "y", "z"};
