@@ -176,6 +176,9 @@ void zkl_lock_free(zkl_lock *lock)
      */
     lock->object.freed = true;
     zkl__lock_give_up(lock, ZKL_ECANCELED);
+    ZKL__EACH (zkl_cancel, cancel, &lock->sections, link) {
+        zkl__stops_end(&cancel->stops); /* the lock's token need not live longer than the lock */
+    }
     if (lock->options.linger_ms > 0) {
         zkl__session_event(session,
                            (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});

@@ -29,9 +29,10 @@
  * touches nothing; the child opens its own session. The C library does not repair its own locks
  * there: if another thread is in getaddrinfo at the fork, as a session's is that looks for a
  * server, that open gets no connection. Where the parent has had a session, it ends by its time all
- * the same, or half a second later, and leaves a thread behind; else, and in libzklock_st, it may
- * hang. Fork while the sessions are connected, or execute a program. A callback may fork; when the
- * child returns from it, no other callback runs there: zkl_session_dispatch, zkl_session_close or
+ * the same, or half a second later, and leaves a thread behind, as zkl_session_close does (the done
+ * of zkl_session_close_async is not called then); else, and in libzklock_st, it may hang. Fork
+ * while the sessions are connected, or execute a program. A callback may fork; when the child
+ * returns from it, no other callback runs there: zkl_session_dispatch, zkl_session_close or
  * zkl_partition_stop returns ZKL_EFORKED, a free returns, or, on a thread of the session, the child
  * process ends.
  *

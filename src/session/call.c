@@ -259,6 +259,7 @@ bool zkl__calls_end(const struct zkl__object *owner, bool all)
             any = true;
         } else if (call->blocking && all) { /* its caller's thread ends it */
             call->ended = "cancelled";
+            zkl__stops_end(&call->stops);
             call_poke(call);
         }
     }

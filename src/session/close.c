@@ -79,7 +79,7 @@ static void mark_closed(zkl_session *session)
 {
     session->status.closed = true;
     zkl__settings_wipe(&session->settings); /* its memory may stay until the last object is freed */
-    zkl__stops_end(&session->stops);
+    zkl__stops_end_all(session);
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
     zkl__session_wake(session);
 }

@@ -440,6 +440,7 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     } else {
         rc = zkl__stop_watch(session, err);
     }
+    session->status.closing = rc != ZKL_OK;
     pthread_mutex_unlock(&session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
@@ -645,18 +646,20 @@ int zkl_session_dispatch(zkl_session *session)
     if (zkl__session_forked(session)) {
         return ZKL_EFORKED;
     }
+    zkl__cancel_hold();
     zkl__session_retain(session); /* its last callback may run in the loop, and free it */
     zkl__loop_go_on();
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
         struct zkl__callbacks *callbacks = &session->callbacks;
         rc = callbacks->dispatched ? zkl__callbacks_dispatch(callbacks) : ZKL_EUNSUPPORTED;
-        rc = rc >= 0 && callbacks->stop ? ZKL_ECLOSED : rc;
+        rc = rc >= 0 && callbacks->stop && !callbacks->running ? ZKL_ECLOSED : rc;
         zkl__session_leave(session);
     }
     if (rc != ZKL_EFORKED) { /* a callback forked: the child frees nothing */
         zkl__session_drop(session);
     }
+    zkl__cancel_allow();
     return rc;
 }
 

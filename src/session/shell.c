@@ -177,19 +177,25 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
 
 /* === stop tokens ============================================================================== */
 
+static void end_wait(struct zkl__stop_wait *wait)
+{
+    if (wait->stop) {
+        zkl__list_remove(wait->in, &wait->link);
+        zkl__stop_give_back(wait->stop, wait->slot);
+        wait->stop = NULL;
+    }
+}
+
 void zkl__stops_end(struct zkl__stops *stops)
 {
-    for (int i = 0; i < 2; i++) {
-        struct zkl__stop_wait *wait = &stops->waits[i];
-        zkl_stop *stop = wait->stop;
-        if (!stop) {
-            continue;
-        }
-        if (wait->in) {
-            zkl__list_remove(wait->in, &wait->link);
-        }
-        zkl__stop_give_back(stop, wait->slot);
-        wait->stop = NULL;
+    end_wait(&stops->waits[0]);
+    end_wait(&stops->waits[1]);
+}
+
+void zkl__stops_end_all(zkl_session *session)
+{
+    ZKL__EACH_LEAVING (struct zkl__stop_wait, wait, &session->stop_waits, link) {
+        end_wait(wait);
     }
 }
 
@@ -253,8 +259,7 @@ static void session_ring_stop(void *arg)
     }
     while (raised->first) {
         struct zkl__stop_wait *wait = ZKL__OWNER(raised->first, struct zkl__stop_wait, link);
-        zkl__list_remove(raised, &wait->link);
-        wait->in = NULL;
+        end_wait(wait);
         wait->raised(wait->owner);
     }
     zkl__session_arm(session);

@@ -30,8 +30,7 @@ struct zkl__stop_wait {
     void (*raised)(void *owner);
     void *owner;
     struct zkl__link link;
-    struct zkl__list *in; /* of the session: waits, or those that are to be called now; NULL: it was
-                             called */
+    struct zkl__list *in; /* of the session: waits, or those that are to be called now */
 };
 
 /* A wait under the session's token and one of its object's. Zeroed: it has not begun. */
@@ -44,8 +43,10 @@ struct zkl__stops {
  * ZKL_ECANCELED (a token is raised already), ZKL_ELIMIT; then the wait has not begun. */
 int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
                      void (*raised)(void *owner), void *owner, zkl_error *err);
-/* Not begun, or ended already: nothing. */
+/* From then on its tokens are not looked at. Not begun, or ended already: nothing. */
 void zkl__stops_end(struct zkl__stops *stops);
+/* All waits of the session. */
+void zkl__stops_end_all(zkl_session *session);
 
 /* === the shell ================================================================================ */
 

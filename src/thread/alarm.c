@@ -47,12 +47,7 @@ static void *run(void *arg)
         }
         zkl__alarms_ring(alarms);
     }
-    void (*left)(void *owner) = alarms->left;
-    void *owner = alarms->owner;
-    pthread_mutex_unlock(alarms->mutex);
-    if (left) {
-        left(owner);
-    }
+    zkl__unlock_and_leave(alarms->mutex, alarms->left, alarms->owner);
     return NULL;
 }
 

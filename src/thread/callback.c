@@ -46,12 +46,12 @@ static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback *cal
     callback->queued = false;
 }
 
-/* Compares pointers only: the callback may be no more. */
+/* The callback may be no more: what is in its memory now has another number. */
 static bool is_in_queue(const struct zkl__callbacks *callbacks,
-                        const struct zkl__callback *callback)
+                        const struct zkl__callback *callback, uint64_t number)
 {
     const struct zkl__link *at = callbacks->queue.first;
-    while (at && at != &callback->link) {
+    while (at && !(at == &callback->link && callback->number == number)) {
         at = at->next;
     }
     return at;
@@ -83,11 +83,9 @@ static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback *call
     return true;
 }
 
-static void unlock_and_leave(struct zkl__callbacks *callbacks)
+void zkl__unlock_and_leave(pthread_mutex_t *mutex, void (*left)(void *owner), void *owner)
 {
-    void (*left)(void *owner) = callbacks->left;
-    void *owner = callbacks->owner;
-    pthread_mutex_unlock(callbacks->mutex);
+    pthread_mutex_unlock(mutex);
     if (left) {
         left(owner);
     }
@@ -105,7 +103,7 @@ static void *run(void *arg)
             return NULL;
         }
     }
-    unlock_and_leave(callbacks);
+    zkl__unlock_and_leave(callbacks->mutex, callbacks->left, callbacks->owner);
     return NULL;
 }
 
@@ -123,6 +121,7 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
         return;
     }
     callback->queued = true;
+    callback->number = ++callbacks->posts;
     zkl__list_append(&callbacks->queue, &callback->link);
     zkl__signal_raise(&callbacks->posted);
     announce(callbacks);
@@ -141,6 +140,7 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
     bool queued = callback->queued;
+    const uint64_t number = callback->number;
     for (;;) {
         bool ours =
             zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);
@@ -152,7 +152,7 @@ void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callbac
             return;
         }
         zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
-        queued = is_in_queue(callbacks, callback);
+        queued = is_in_queue(callbacks, callback, number);
     }
 }
 
@@ -197,7 +197,7 @@ static void run_waiting(void *owner)
         exit(0);
     }
     callbacks->visited = false;
-    unlock_and_leave(callbacks);
+    zkl__unlock_and_leave(callbacks->mutex, callbacks->left, callbacks->owner);
 }
 
 int zkl__callbacks_fd(struct zkl__callbacks *callbacks)

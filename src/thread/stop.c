@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* === which process this is ==================================================================== */
@@ -83,7 +83,8 @@ void zkl_stop_raise(zkl_stop *stop)
         for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
             int descriptor = __atomic_load_n(&stop->sessions[i].descriptor, __ATOMIC_SEQ_CST);
             if (descriptor > 0) {
-                eventfd_write(descriptor - 1, 1);
+                /* as eventfd_write, and no cancellation point: else nobody takes RAISING away */
+                syscall(SYS_write, descriptor - 1, &(uint64_t){1}, sizeof(uint64_t));
             }
         }
         __atomic_store_n(&stop->raised, RAISED, __ATOMIC_SEQ_CST);

@@ -47,6 +47,8 @@ void zkl__signals_allow(void);
 /* A thread that takes no signal of the program's, but those of its own faults. ZKL_OK, ZKL_ELIMIT.
  */
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+/* The end of a thread of the session: behind the mutex, left (NULL: nobody) may free all of it. */
+void zkl__unlock_and_leave(pthread_mutex_t *mutex, void (*left)(void *owner), void *owner);
 
 /* Between the two, which nest, the calling thread is not cancelled (pthread_cancel): so no call
  * that has a mutex, or owes something, ends in the middle. It is by the next cancellation point of
@@ -175,6 +177,7 @@ struct zkl__callback {
     void *owner;
     struct zkl__link link;
     bool queued;
+    uint64_t number; /* of the post */
 };
 
 struct zkl__callbacks {
@@ -186,6 +189,7 @@ struct zkl__callbacks {
     bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
                     runs is done */
     struct zkl__list queue;
+    uint64_t posts;
     struct zkl__frame *running; /* the callbacks that run, each inside the next one */
     pthread_t runner;           /* while running */
     struct zkl__signal posted, done;

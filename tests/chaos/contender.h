@@ -4,9 +4,6 @@
 #define ZKL_CHAOS_CONTENDER_H
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "history.h"
 #include "wait.h"

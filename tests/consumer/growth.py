@@ -32,5 +32,4 @@ def main():
     return 1 if stuck or stale or len(structs) < 15 else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

@@ -30,5 +30,4 @@ def main():
     return wrong > 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

@@ -160,5 +160,4 @@ def main():
     return bool(wrong)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

@@ -5,8 +5,6 @@
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "ensemble.h"

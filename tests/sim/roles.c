@@ -1,5 +1,4 @@
 /* roles.c - who leads and who follows: pings, timeouts of links, elections, servers that die, stall or are cut off. */
-#include <stdio.h>
 
 #include "invariants.h"
 

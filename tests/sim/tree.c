@@ -1,5 +1,4 @@
 /* tree.c - znodes with the zxids of their birth and death: one tree that shows every server its own past. */
-#include <stdio.h>
 
 #include "name.h"
 #include "sim.h"

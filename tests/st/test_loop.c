@@ -1,8 +1,6 @@
 /* libzklock_st by the in-process store: a session goes on in calls that wait, and in dispatch; nowhere else, and on no other thread. */
 #include "st_kit.h"
 
-#include <unistd.h>
-
 #define PATH "/locks/st"
 
 TEST(test_one_thread_and_nothing_left)

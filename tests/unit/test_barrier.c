@@ -303,7 +303,7 @@ static void *enter_and_wait(void *code)
 TEST_OF_MEMBERS(test_a_free_ends_an_enter)
 {
     pthread_t thread;
-    int code = ZKL_OK;
+    int code;
     kit_start_thread(&thread, enter_and_wait, &code);
     ASSERT_EVENTUALLY(inside() == 1);
     zkl_double_barrier_free(members[0].barrier);

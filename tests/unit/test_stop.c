@@ -36,12 +36,12 @@ TEST(test_raised_before_every_wait)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, no_section, NULL, NULL, NULL), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/stop"), 0);
+    CU_ASSERT_EQUAL(kit_queue(two, "/locks/stop"), 0);
     zkl_session *third;
     CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, SESSION_OPTIONS(.stop = &stop), &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NULL(third);
     kit_free(lock);
-    CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     kit_tear_down();
     CU_ASSERT_EQUAL(kit_slots_taken(&stop), 0);
 }
@@ -139,7 +139,23 @@ TEST_WITH_A_TOKEN(test_section_and_what_ends_something)
     CU_ASSERT_EQUAL(result, 7);
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
     kit_release(held);
-    CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
+    CU_ASSERT_EQUAL(kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
+}
+
+static zkl_stop of_lock;
+
+static int free_it(const zkl_cancel *cancel, int64_t token, void *lock)
+{
+    kit_free(lock);
+    CU_ASSERT_EQUAL(kit_slots_taken(&of_lock), 0);
+    return 0;
+}
+
+TEST_WITH_SESSIONS(test_a_freed_lock_has_no_token)
+{
+    zkl_lock *lock = kit_lock(one, "/locks/stop", NULL);
+    ASSERT_OK(zkl_lock_set_stop(lock, &of_lock, NULL));
+    zkl_with_lock(lock, 10000, 0, free_it, lock, NULL, NULL);
 }
 
 static int job(const zkl_cancel *cancel, int64_t token, void *payload)

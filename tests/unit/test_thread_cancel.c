@@ -93,16 +93,18 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 
 static int do_everything(struct victim *victim)
 {
+    static zkl_stop stop;
     zkl_session *other;
     zkl_lock *lock;
     int rc = zkl_lock_acquire(victim->lock, 10000, NULL, NULL);
     rc = rc == ZKL_OK ? zkl_lock_release(victim->lock, NULL) : rc;
     rc = rc == ZKL_OK ? zkl_with_lock(victim->lock, 10000, 0, section, victim, NULL, NULL) : rc;
-    rc = rc == ZKL_OK ? zkl_session_open(&other, PLACE, NULL, NULL) : rc;
+    rc = rc == ZKL_OK ? zkl_session_open(&other, PLACE, SESSION_OPTIONS(.stop = &stop), NULL) : rc;
     rc = rc == ZKL_OK ? zkl_lock_new(&lock, other, PATH "/2", NULL, NULL) : rc;
     rc = rc == ZKL_OK ? zkl_lock_acquire(lock, 0, NULL, NULL) : rc;
     if (rc == ZKL_OK) {
         zkl_lock_free(lock);
+        zkl_stop_raise(&stop);
         rc = zkl_session_close(other, 10000);
     }
     return rc;

@@ -266,12 +266,7 @@ static void *ring_all(void *arg)
             zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, zkl__timers_next(&alarms->timers));
         }
     }
-    void (*left)(void *owner) = alarms->left;
-    void *owner = alarms->owner;
-    pthread_mutex_unlock(alarms->mutex);
-    if (left) {
-        left(owner);
-    }
+    zkl__unlock_and_leave(alarms->mutex, alarms->left, alarms->owner);
     return NULL;
 }
 
