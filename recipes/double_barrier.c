@@ -26,7 +26,9 @@ static const struct zkl__rule member = {"lock-", 0};
 struct zkl_double_barrier {
     zkl_lock lock; /* first; its znode is our member node */
     size_t count;
-    bool entered; /* with that node */
+    bool entered;                     /* with that node */
+    struct zkl__acquisition *leaving; /* of the last member node: it is gone when this has no
+                                         machine. With a reference; NULL: it is */
 };
 
 static const struct zkl__recipe recipe = {
@@ -60,7 +62,6 @@ struct passage {
     struct zkl__call call;                /* first */
     bool entered;                         /* the member node stays */
     struct zkl__acquisition *acquisition; /* of the member node; with a reference */
-    bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
     int64_t youngest; /* czxid of the youngest member; a leave waits for no younger one */
@@ -119,6 +120,14 @@ static int membership_lost(struct zkl__call *call)
     FAIL(call, ZKL_ELOST, "our membership was lost while we waited for the others");
 }
 
+static void forget_leaving(zkl_double_barrier *barrier)
+{
+    if (barrier->leaving) {
+        zkl__acquisition_let_go(barrier->leaving);
+        barrier->leaving = NULL;
+    }
+}
+
 static int begin_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
@@ -139,6 +148,9 @@ static int run_enter(struct zkl__call *call)
     const size_t count = barrier->count;
     struct zkl__lock_status now = zkl__lock_status_locked(lock);
     CALL_BEGIN(call);
+    /* Servers that put a delete off do the next create: we would count twice. */
+    AWAIT_UNTIL(call, !barrier->leaving || !barrier->leaving->machine);
+    forget_leaving(barrier);
     /* the call itself has a deadline */
     AWAIT_CALL(call,
                zkl__acquisition_begin(&p->acquisition, lock, 1, ZKL_WAIT_FOREVER, NULL, call->err));
@@ -252,7 +264,8 @@ static bool others_are_in(const struct passage *p)
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    zkl_lock *lock = (zkl_lock *)call->owner;
+    zkl_double_barrier *barrier = (zkl_double_barrier *)call->owner;
+    zkl_lock *lock = &barrier->lock;
     CALL_BEGIN(call);
     AWAIT_CALL(call, begin_leave(call)); /* an earlier call may have left since */
     p->acquisition = lock->acquisition;
@@ -274,8 +287,7 @@ static int run_leave(struct zkl__call *call)
     if (lock->acquisition != p->acquisition) { /* another call has left meanwhile */
         return zkl__lock_not_granted(lock, call->err);
     }
-    p->releases = true;
-    zkl__acquisition_send_release(lock);
+    barrier->leaving = zkl__acquisition_send_release(lock);
     AWAIT_UNTIL(call, !p->acquisition->machine);
     for (;;) {
         AWAIT_CALL(call, list(call));
@@ -303,12 +315,14 @@ static int end(struct zkl__call *call, int rc)
 {
     struct passage *p = (struct passage *)call;
     struct zkl__acquisition *acquisition = p->acquisition;
+    zkl_double_barrier *barrier = (zkl_double_barrier *)call->owner;
+    zkl_lock *lock = &barrier->lock;
     if (acquisition) {
-        if (!p->entered) {
+        bool ours = !p->entered && lock->acquisition == acquisition;
+        if (ours && acquisition->settled && !lock->object.freed) {
+            barrier->leaving = zkl__acquisition_send_release(lock);
+        } else if (ours) {
             zkl__acquisition_withdraw(acquisition);
-        }
-        if (p->releases) {
-            zkl__acquisition_let_go(acquisition);
         }
         zkl__acquisition_unref(acquisition);
     }
@@ -355,5 +369,10 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
 
 void zkl_double_barrier_free(zkl_double_barrier *barrier)
 {
+    if (barrier && zkl__session_enter_if_ours(barrier->lock.session)) {
+        barrier->lock.object.freed = true; /* what ends now is not remembered */
+        forget_leaving(barrier);
+        zkl__session_leave(barrier->lock.session);
+    }
     zkl_lock_free((zkl_lock *)barrier);
 }

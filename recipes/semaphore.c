@@ -230,7 +230,7 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     int held = it ? zkl__semaphore_held((struct zkl__semaphore *)it) : 0;
     /* No permit would be left: this grant is released, and not a later one. */
     bool all = granted && (count == held || held == 0);
-    // cppcheck-suppress nullPointer ; all: it is granted
+    // cppcheck-suppress nullPointerRedundantCheck ; all says that it is not NULL
     zkl_grant whole = {.token = all ? granted->token : 0, .serial = all ? granted->serial : 0};
     if (!granted) {
         rc = zkl__lock_not_granted(lock, err);

@@ -41,7 +41,7 @@ TEST_WITH_SESSIONS(test_observe)
     TOLD(3, "a, ready");
     struct mailbox done = MAILBOX_INIT;
     ASSERT_OK(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL));
-    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
+    kit_await_queue(one, PATH, 2);
     kit_release(a);
     TOLD(4, "b");
     CU_ASSERT(mailbox_wait(&done, 1));
@@ -79,7 +79,7 @@ TEST_WITH_SESSIONS(test_observer_and_strangers)
         others[i] = candidate(two, "other");
         ASSERT_OK(zkl_lock_acquire_async(others[i], 5000, on_acquired, &done, NULL));
     }
-    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 7);
+    kit_await_queue(one, PATH, 7);
     for (int i = 0; i < 5; i++) {
         kit_free(others[i]);
     }
@@ -220,7 +220,7 @@ TEST_WITH_SESSIONS(test_campaign_lead_lost_campaign)
     }
     ASSERT_OK(zkl_election_leave(lock, NULL));
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+    kit_await_queue(two, PATH, 0);
     ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     kit_acquire(lock); /* an object as any other again */
 }
@@ -242,10 +242,10 @@ TEST(test_cut)
     ASSERT_OK(zkl_testing_expire(one, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&other, 1));
     ASSERT_OK(zkl_testing_heal(one, NULL));
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    kit_await_queue(two, PATH, 2);
     kit_release(rival); /* gives way, and stands again */
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    kit_await_queue(two, PATH, 2);
     kit_free(lock); /* leads just now */
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_IDLE);
     ASSERT_EVENTUALLY(mailbox_last(&other) == ZKL_STATE_HELD);
@@ -278,7 +278,7 @@ TEST_WITH_SESSIONS(test_error_classes)
     zkl_stop_raise(&stop);
     CU_ASSERT_EQUAL(mailbox_code(&box, 4), ZKL_STATE_IDLE);
     CU_ASSERT_STRING_EQUAL(box.letters[3].text, "ZKL_ECANCELED");
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0); /* it has resigned */
+    kit_await_queue(two, PATH, 0); /* it has resigned */
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_ECANCELED);
     kit_free(lock);
     CU_ASSERT_EQUAL(mailbox_count(&box), 4);
@@ -383,7 +383,7 @@ TEST_WITH_SESSIONS(test_a_leader_frees_itself)
     ASSERT_OK(zkl_election_stand(candidate(one, NULL), free_in_term, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_STATE_IDLE);
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+    kit_await_queue(two, PATH, 0);
 }
 
 /* One thread polls and dispatches; a candidate frees itself in its last call. */
@@ -412,7 +412,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_event_loop)
         CU_ASSERT_TRUE(pthread_equal(box.letters[i].thread, pthread_self()));
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, box.letters[i & ~(size_t)1].from);
     }
-    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+    kit_await_queue(two, PATH, 0);
 }
 
 TESTS("election")
