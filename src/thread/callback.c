@@ -43,7 +43,7 @@ static void announce(struct zkl__callbacks *callbacks)
 static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
     zkl__list_remove(&callbacks->queue, &callback->link);
-    callback->queued = false;
+    callback->queued = 0;
 }
 
 /* The callback may be no more: what is in its memory now has another number. */
@@ -51,7 +51,7 @@ static bool is_in_queue(const struct zkl__callbacks *callbacks,
                         const struct zkl__callback *callback, uint64_t number)
 {
     const struct zkl__link *at = callbacks->queue.first;
-    while (at && !(at == &callback->link && callback->number == number)) {
+    while (at && !(at == &callback->link && callback->queued == number)) {
         at = at->next;
     }
     return at;
@@ -120,8 +120,7 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
     if (callback->queued) {
         return;
     }
-    callback->queued = true;
-    callback->number = ++callbacks->posts;
+    callback->queued = ++callbacks->posts;
     zkl__list_append(&callbacks->queue, &callback->link);
     zkl__signal_raise(&callbacks->posted);
     announce(callbacks);
@@ -139,8 +138,8 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
-    bool queued = callback->queued;
-    const uint64_t number = callback->number;
+    const uint64_t number = callback->queued;
+    bool queued = number > 0;
     for (;;) {
         bool ours =
             zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);

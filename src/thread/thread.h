@@ -176,8 +176,7 @@ struct zkl__callback {
     void (*run)(void *owner); /* without the mutex; may free the callback */
     void *owner;
     struct zkl__link link;
-    bool queued;
-    uint64_t number; /* of the post */
+    uint64_t queued; /* the number of the post; 0: it is not queued */
 };
 
 struct zkl__callbacks {
