@@ -212,7 +212,15 @@ auto async_open(session &opening, const std::string &servers, const session_opti
                 Token &&token)
 {
     auto begin = [&opening, servers, options](auto done) {
-        opening.async_open(servers, options, done);
+        /* What done resumes may use the session, which has it when this call has returned. */
+        auto begun = std::make_shared<std::mutex>();
+        std::lock_guard<std::mutex> first(*begun);
+        opening.async_open(servers, options, [begun, done](std::exception_ptr failure) mutable {
+            {
+                std::lock_guard<std::mutex> then(*begun);
+            }
+            done(failure);
+        });
     };
     return async_call<>(opening, begin, std::forward<Token>(token));
 }

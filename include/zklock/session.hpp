@@ -74,7 +74,7 @@ inline void close_in_five_seconds(zkl_session *session)
 } // namespace detail
 
 /* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a
- * callback of it. */
+ * callback of it, nor in a function under a grant of it (mutex::run, once). */
 class session
 {
   public:
@@ -120,9 +120,15 @@ class session
      * refused. Of a session with an asio_dispatcher: zklock::async_close. */
     template <class Done> zkl_session *async_close(time_limit timeout, Done done)
     {
-        detail::begin(last_call<Done>{std::move(done), session_.get_deleter().calls},
-                      zkl_session_close_async, get(), timeout.ms());
-        return session_.release();
+        auto closing = std::move(session_); /* done may end this object before this returns */
+        try {
+            detail::begin(last_call<Done>{std::move(done), closing.get_deleter().calls},
+                          zkl_session_close_async, closing.get(), timeout.ms());
+        } catch (...) {
+            session_ = std::move(closing);
+            throw;
+        }
+        return closing.release();
     }
 
     zkl_connection_state state() const noexcept

@@ -153,6 +153,7 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
         return;
     }
     multi->under_way = role;
+    multi->listed_at = 0;
     multi->dealt_count = n;
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = multi->parts, .part_count = n};
     zkl__core_request(multi->core, &multi->request, &op);
@@ -207,6 +208,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         }
     }
     if (ends) {
+        multi->failed = true; /* what it held back is refused */
         multi->config.notify = NULL;
         bury_if_unused(multi);
     }

@@ -611,7 +611,8 @@ static void end_lapsed_leases(struct zkl__core *core)
         return;
     }
     bool before = core->jeopardy;
-    core->jeopardy = !core->connected || left < zkl__core_least_lease(core) / 4;
+    int64_t least = zkl__core_least_lease(core);
+    core->jeopardy = !core->connected || least <= 0 || left < least / 4;
     if (core->jeopardy == before) {
         return; /* nobody is granted while little is left, so everybody knows: a step costs what it
                    changes, not what the session holds */

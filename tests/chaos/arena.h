@@ -2,8 +2,6 @@
 #ifndef ZKL_CHAOS_ARENA_H
 #define ZKL_CHAOS_ARENA_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "ensemble.h"

@@ -4,8 +4,6 @@
 #include "name.h"
 #include "base.h"
 
-#include <zklock/types.h>
-
 /* The rules once more, said plainly. */
 static bool is_utf8(const char *text, size_t length, bool path)
 {

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define PATIENCE_MS 30000
 #define LOOK_EACH_MS 5 /* as in wait.h */
@@ -151,11 +150,11 @@ size_t kit_group(zkl_session *session, const char *path)
     return count;
 }
 
-uint64_t kit_requests(zkl_session *session)
+zkl_stats kit_stats(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats.requests;
+    return stats;
 }
 
 bool kit_readable(zkl_session *session, int timeout_ms)

@@ -84,8 +84,9 @@ size_t kit_queue(zkl_session *session, const char *path);
 size_t kit_group(zkl_session *session, const char *path);
 /* How many children of any kind stand at path. */
 size_t kit_children(zkl_session *session, const char *path);
+zkl_stats kit_stats(zkl_session *session);
 /* How many requests it has sent until now. */
-uint64_t kit_requests(zkl_session *session);
+#define kit_requests(session) kit_stats(session).requests
 /* Whether the descriptor of a session that is dispatched says so within that time. */
 bool kit_readable(zkl_session *session, int timeout_ms);
 /* What the server does to its session. */

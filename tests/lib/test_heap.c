@@ -1,6 +1,5 @@
 #include "test_heap.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -73,8 +73,7 @@
 #ifndef SIM_ENSEMBLE_H
 #define SIM_ENSEMBLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -18,8 +18,6 @@
  * sessions one is tried. */
 #include "run.h"
 
-#include <inttypes.h>
-
 #include "invariants.h"
 
 enum { DEPTH = 4096, ROOM_MOST = 1 << 29, OPTIONS = SLOTS + 2 * SLOTS };

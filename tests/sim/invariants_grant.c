@@ -1,5 +1,4 @@
 /* invariants_grant.c - the judge of grants and of all else that an owner is told. */
-#include <inttypes.h>
 
 #include "core_internal.h"
 #include "invariants.h"

@@ -10,7 +10,6 @@
  *       WORDS: explore.c
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
-#include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -12,7 +12,6 @@
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *
  * What is left out has its default, most often zero. What the first three say may stand in any line of theirs. '#' begins a remark. */
-#include <inttypes.h>
 
 #include "run.h"
 

@@ -162,7 +162,8 @@ TEST(test_a_descriptor_after_a_long_computation)
     while (now_ms() < until) {
     }
     CU_ASSERT(zkl_session_fd(session) >= 0);
-    CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(DISPATCHED(session,
+                         kit_stats(session).suspensions > 0)); /* a slow machine is connected again in the same call */
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     kit_close(session);
 }

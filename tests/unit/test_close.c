@@ -143,9 +143,9 @@ TEST(test_ends_calls_of_other_threads_first)
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     ASSERT_OK(zkl_barrier_set(two, "/barrier", 10000, NULL));
     uint64_t before = kit_requests(one);
+    kit_delay(one, true); /* no response wakes the waiter */
     kit_start_thread(&waiter, wait_at_a_barrier, &waited);
     ASSERT_EVENTUALLY(kit_requests(one) > before);
-    kit_delay(one, true); /* and no event would wake the waiter */
     int64_t id = zkl_session_id(one);
     ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     pthread_join(waiter, NULL);

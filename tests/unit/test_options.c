@@ -5,8 +5,6 @@
 #include "test_heap.h"
 #include "lease.h"
 
-#include <stddef.h>
-
 TEST(test_acl_check)
 {
     const zkl_acl_entry good = {ZKL_PERM_ALL, "digest", "me:hash"};

@@ -185,10 +185,9 @@ static void visit(const char *path, const zkl_contender_stats *stats, void *payl
 
 TEST_WITH_SESSIONS(test_of_a_session)
 {
-    zkl_stats stats = ZKL_STATS_INIT;
     use(one, "/one");
     use(one, "/one");
-    ASSERT_OK(zkl_session_stats(one, &stats));
+    zkl_stats stats = kit_stats(one);
     CU_ASSERT_EQUAL(stats.size, sizeof stats);
     CU_ASSERT_EQUAL(stats.contenders.grants, 2);
     CU_ASSERT_EQUAL(stats.contenders.releases, 2);

@@ -6,8 +6,6 @@
 #include "name.h"
 #include "base.h"
 
-#include <zklock/types.h>
-
 static void good(const char *path)
 {
     zkl_error err = {.code = 99};
