@@ -74,9 +74,8 @@ ZKL_API int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payl
 
 /* Gives this member other data, now and for later joins. Waits timeout_ms at most until the server
  * has it; goes on after that, and after a refusal of the servers, which ends all updates that are
- * under way. Errors: ZKL_ENOTHELD (has not
- * joined), ZKL_EINVAL (data), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ELIMIT (a quota), ZKL_ECANCELED,
- * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * under way. Errors: ZKL_ENOTHELD (has not joined), ZKL_EINVAL (data), ZKL_ETIMEOUT, ZKL_EAUTH,
+ * ZKL_ELIMIT (a quota), ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms,
                              zkl_error *err);
 /* The same without waiting. zkl_group_leave and zkl_group_free end it early, with ZKL_ECANCELED.
