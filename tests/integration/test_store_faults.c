@@ -162,6 +162,7 @@ TEST(test_auth_after_reconnect)
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
     CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    CU_ASSERT(first->connection.fresh);
     CU_ASSERT(first->connection.timeout_ms < 4000);
     CU_ASSERT_EQUAL(granted, 24);
     recorder_free(r);

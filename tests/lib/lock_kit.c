@@ -225,19 +225,23 @@ void kit_tear_down(void)
     kit_close(two);
 }
 
+static enum zkl__rc meddle(const struct zkl__op *op)
+{
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    ASSERT_OK(zkl__memory_meddle(PLACE, op, &rc));
+    return rc;
+}
+
 static enum zkl__rc write_as(enum zkl__op_kind kind, const char *dir, const char *name, const char *data,
                              const zkl_acl *acl)
 {
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    struct zkl__op op = {.kind = kind,
-                         .dir = dir,
-                         .name = name,
-                         .data = data,
-                         .size = data ? strlen(data) : 0,
-                         .version = -1,
-                         .acl = acl};
-    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
-    return rc;
+    return meddle(&(struct zkl__op){.kind = kind,
+                                    .dir = dir,
+                                    .name = name,
+                                    .data = data,
+                                    .size = data ? strlen(data) : 0,
+                                    .version = -1,
+                                    .acl = acl});
 }
 
 enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data)
@@ -254,10 +258,9 @@ void kit_create_longest(const char *dir)
 {
     char name[ZKL__STORE_PATH] = "";
     memset(name, 'x', sizeof name - strlen(dir) - 2);
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = ZKL__PERSISTENT_SEQUENTIAL};
-    enum zkl__rc rc;
-    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(
+        meddle(&(struct zkl__op){.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = ZKL__PERSISTENT_SEQUENTIAL}),
+        ZKL__RC_OK);
 }
 
 void kit_remove_node(const zkl_lock *lock)

@@ -196,20 +196,21 @@ TEST(test_no_memory_anywhere)
     CU_ASSERT(granted > 0);
 }
 
+#define BLOCKER "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
+
 /* All were first in the session before. That proves nothing in the next one, where somebody is before us. */
 TEST_IN_BOTH(test_lists_of_an_earlier_session)
 {
-    static const char blocker[] = "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000";
-    script_put(blocker, SCRIPT_STRANGER);
+    script_put(BLOCKER, SCRIPT_STRANGER);
     ask(&me, 2);
     script_answer_all();
     script_wait(MS); /* then the list of /a is older, and asked for again */
-    script_remove(blocker);
+    script_remove(BLOCKER);
     while (me.joint->listed_at == 0) {
         script_answer();
     }
     script_expire();
-    script_put(blocker, SCRIPT_STRANGER);
+    script_put(BLOCKER, SCRIPT_STRANGER);
     script_connect();
     script_answer_all();
     CU_ASSERT_EQUAL(me.joint->listed_at, 0);
