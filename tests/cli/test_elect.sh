@@ -110,7 +110,6 @@ kill -KILL "$pid"
 await "CMD to die" gone "$(last_pid f)"
 
 # systemd's side of it, by path and by abstract name.
-command -v python3 >/dev/null || exit 0
 listen() { # ADDRESS
     rm -f "$work/told" "$work/listens"
     python3 -c '
