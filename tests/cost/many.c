@@ -7,8 +7,8 @@
 #include <valgrind/callgrind.h>
 
 #include <zklock/testing.h>
-#include <zklock/zklock.h>
-#include <zklock/zookeeper.h>
+
+#include "handle_kit.h"
 
 #define LONG 600000 /* ms: a session timeout in which nothing periodic happens */
 
@@ -101,10 +101,7 @@ static zkl_session *open_session(void)
     return opened;
 }
 
-typedef int (*make_fn)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                       zkl_error *err);
-
-static void make_locks(make_fn make, const zkl_lock_options *options)
+static void make_locks(handle_make_fn make, const zkl_lock_options *options)
 {
     EACH_OBJECT (i) {
         must(make(&locks[i], session, paths[i], options, &err));
@@ -144,7 +141,7 @@ static void free_locks(void)
     }
 }
 
-static zkl_lock *hold(make_fn make, zkl_session *holds, const char *path)
+static zkl_lock *hold(handle_make_fn make, zkl_session *holds, const char *path)
 {
     zkl_lock *lock;
     must(make(&lock, holds, path, NULL, &err));
@@ -154,7 +151,7 @@ static zkl_lock *hold(make_fn make, zkl_session *holds, const char *path)
 
 /* --- kinds ------------------------------------------------------------------------------------------------------------------ */
 
-static void live(make_fn make, const zkl_lock_options *options)
+static void live(handle_make_fn make, const zkl_lock_options *options)
 {
     make_locks(make, options);
     phase("new");
@@ -182,15 +179,9 @@ static void many_elections(void)
     live(zkl_election_new, NULL);
 }
 
-static int make_semaphore(zkl_lock **out, zkl_session *in, const char *path, const zkl_lock_options *options,
-                          zkl_error *why)
-{
-    return zkl_semaphore_new(out, in, path, 2, options, why);
-}
-
 static void many_semaphores(void)
 {
-    live(make_semaphore, NULL);
+    live(handle_recipes[ZKL_RECIPE_SEMAPHORE].make, NULL);
 }
 
 static void many_lingering(void)

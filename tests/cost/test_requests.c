@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "contest.h"
+#include "handle_kit.h"
 #include "on_servers.h"
 #include "proxy.h"
 
@@ -294,25 +295,10 @@ static void rival_after_cancel(void)
 
 /* --- other recipes ------------------------------------------------------------------------------------------------------------ */
 
-typedef int (*make_fn)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                       zkl_error *err);
-
-static int make_semaphore(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *o,
-                          zkl_error *err)
-{
-    return zkl_semaphore_new(out, session, path, 3, o, err);
-}
-static int make_multilock(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *o,
-                          zkl_error *err)
-{
-    const char *const paths[] = {path, "/cost/two"};
-    return zkl_multilock_new(out, session, paths, 2, o, err);
-}
-
 struct operation {
     const char *name; /* in the page */
     void (*before)(void), (*act)(void), (*after)(void);
-    make_fn make; /* what made_before makes, or NULL */
+    zkl_recipe recipe; /* what made_before makes */
     const char *path;
 };
 static const struct operation *operation; /* the one that is counted */
@@ -321,7 +307,7 @@ static void made_before(void)
 {
     zkl_lock_options o = options;
     o.position_fn = NULL;
-    ASSERT_OK_FATAL(operation->make(&lock, near, operation->path, &o, NULL));
+    lock = handle_make(&handle_recipes[operation->recipe], near, operation->path, &o);
 }
 
 /* --- the table -------------------------------------------------------------------------------------------------------------- */
@@ -340,13 +326,13 @@ static const struct operation operations[] = {
     {"hand-over, same session", queued_near_before, lock_hand_over, .after = release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, .after = long_queue_after},
     {"cancel", queued_before, lock_cancel, .after = rival_after_cancel},
-    {"read lock", made_before, lock_acquire, release_and_free, zkl_read_lock_new, "/cost/rwlock"},
-    {"write lock", made_before, lock_acquire, release_and_free, zkl_write_lock_new, "/cost/rwlock"},
-    {"semaphore, a permit", made_before, lock_acquire, release_and_free, make_semaphore, "/cost/semaphore"},
-    {"semaphore, release", made_before, lock_release, lock_free, make_semaphore, "/cost/semaphore"},
-    {"election, campaign", made_before, lock_acquire, release_and_free, zkl_election_new, "/cost/election"},
-    {"multi-lock of two", made_before, lock_acquire, release_and_free, make_multilock, "/cost/one"},
-    {"multi-lock of two, release", made_before, lock_release, lock_free, make_multilock, "/cost/one"},
+    {"read lock", made_before, lock_acquire, release_and_free, ZKL_RECIPE_READ_LOCK, "/cost/rwlock"},
+    {"write lock", made_before, lock_acquire, release_and_free, ZKL_RECIPE_WRITE_LOCK, "/cost/rwlock"},
+    {"semaphore, a permit", made_before, lock_acquire, release_and_free, ZKL_RECIPE_SEMAPHORE, "/cost/semaphore"},
+    {"semaphore, release", made_before, lock_release, lock_free, ZKL_RECIPE_SEMAPHORE, "/cost/semaphore"},
+    {"election, campaign", made_before, lock_acquire, release_and_free, ZKL_RECIPE_ELECTION, "/cost/election"},
+    {"multi-lock of two", made_before, lock_acquire, release_and_free, ZKL_RECIPE_MULTILOCK, "/cost/one"},
+    {"multi-lock of two, release", made_before, lock_release, lock_free, ZKL_RECIPE_MULTILOCK, "/cost/one"},
 };
 
 /* Answers that nobody waits for are on their way for a moment yet. */

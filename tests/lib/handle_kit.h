@@ -6,11 +6,13 @@
 #include <zklock/zookeeper.h>
 
 /* What makes a lock of one recipe, at and below path. */
+typedef int (*handle_make_fn)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                              zkl_error *err);
+
 struct handle_recipe {
     zkl_recipe recipe;
     const char *noun; /* as errors name it */
-    int (*make)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                zkl_error *err);
+    handle_make_fn make;
 };
 enum { HANDLE_RECIPES = 6 };
 extern const struct handle_recipe handle_recipes[HANDLE_RECIPES];

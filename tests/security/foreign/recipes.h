@@ -2,7 +2,7 @@
 #ifndef ZKL_TESTS_FOREIGN_RECIPES_H
 #define ZKL_TESTS_FOREIGN_RECIPES_H
 
-#include <zklock/zklock.h>
+#include "handle_kit.h"
 
 #define STUCK 1000 /* instead of a code: an asynchronous call was never completed */
 
@@ -22,8 +22,7 @@ struct recipe {
     int group;                /* recipes of one group may follow one another at a path */
     int (*run)(struct use *); /* or NULL */
     /* After that, or NULL: a lock, which is acquired, used by its verb and released. */
-    int (*make)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                zkl_error *err);
+    handle_make_fn make;
     int (*verb)(struct use *, zkl_lock *);
     bool recover, revocable;
     int64_t linger_ms, delay_ms;
