@@ -113,7 +113,7 @@ static int hold_on(void)
         /* In the background a read from the terminal would stop us. */
         pid_t foreground = tcgetpgrp(STDIN_FILENO);
         int input = foreground < 0 || foreground == getpgrp() ? STDIN_FILENO : -1;
-        bool ready = contend_wait(input, true, now_ms() + LOOK_MS);
+        bool ready = contend_wait(input, now_ms() + LOOK_MS);
         int number = signals_next();
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) { /* the release says why */
             return EXIT_LOST;

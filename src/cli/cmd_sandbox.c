@@ -144,6 +144,7 @@ static int on_signal(void)
     if (sandbox.child == 0) {
         return EXIT_SIGNAL + (int)signal.ssi_signo;
     }
+    signals_interrupted |= signal.ssi_signo == SIGINT && signal.ssi_code == SI_KERNEL;
     if (signal.ssi_code != SI_KERNEL) {
         kill(sandbox.child, (int)signal.ssi_signo);
     }

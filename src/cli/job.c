@@ -21,6 +21,8 @@ static struct own {
     int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention descendants that have not ended */
 } own;
 
+static int64_t grace_ms; /* CMD's: job.grace_ms, or what the session leaves */
+
 static void give_terminal(void)
 {
     if (own.lends_terminal && own.group > 0) {
@@ -73,14 +75,18 @@ int job_prepare(void)
     return CLI_GO_ON;
 }
 
+/* Of its lease the session leaves CMD room_ms. False: the grace does not fit. */
+static bool fit(int64_t *room_ms)
+{
+    *room_ms = zkl_session_least_lease_ms(cli_session) - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
+    grace_ms = job.grace_ms == JOB_UNSET ? *room_ms / 2 : job.grace_ms;
+    return grace_ms <= *room_ms && *room_ms > 0;
+}
+
 int job_fit(void)
 {
-    int64_t least_ms = zkl_session_least_lease_ms(cli_session);
-    int64_t room_ms = least_ms - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
-    if (job.grace_ms == JOB_UNSET && room_ms > 0) {
-        job.grace_ms = room_ms / 2;
-    }
-    if (job.grace_ms <= room_ms && room_ms > 0) {
+    int64_t room_ms;
+    if (fit(&room_ms)) {
         return CLI_GO_ON;
     }
     if (job.grace_ms == JOB_UNSET) {
@@ -92,8 +98,8 @@ int job_fit(void)
     cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64
               "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
               "ms; shorten --grace or lengthen --session-timeout",
-              job.grace_ms, zkl_session_timeout_ms(cli_session), least_ms,
-              room_ms > 0 ? room_ms : 0);
+              job.grace_ms, zkl_session_timeout_ms(cli_session),
+              zkl_session_least_lease_ms(cli_session), room_ms > 0 ? room_ms : 0);
     return EXIT_FAILED;
 }
 
@@ -241,32 +247,31 @@ static void on_event(void)
     }
 }
 
-static void wait_once(bool started)
-{
-    if (contend_wait(keeper_socket, started, now_ms() + REFRESH_MS)) {
-        on_event();
-    }
-}
-
 /* A grant may come with a lease that is old: it may become too short for the grace before its next
  * renewal, and the keeper would then stop CMD. Heartbeats renew it. A long --grace leaves no room
  * for slow responses: after a third of the session timeout, when heartbeats have done all they can,
- * the lease as it is must do. */
+ * the lease as it is must do. And a server that came back while we were in line may have granted a
+ * shorter session: then the grace is another, or fits no more. */
 static bool wait_for_room(void)
 {
-    int64_t wanted_ms = job.grace_ms + KEEPER_MARGIN_MS + LATE_MS;
-    int64_t enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
-    while (!own.over &&
-           (refresh_lease() < wanted_ms ||
-            (zkl_session_low_lease_ms(cli_session) < wanted_ms && now_ms() < enough_ms))) {
+    int64_t room_ms, enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
+    for (int code = CLI_GO_ON; code == CLI_GO_ON;) {
+        bool fits = fit(&room_ms), enough = now_ms() >= enough_ms;
+        int64_t left_ms = refresh_lease(), wanted_ms = grace_ms + KEEPER_MARGIN_MS + LATE_MS;
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", contend.name, job.name);
             job.lost = true;
             return false;
         }
-        wait_once(false);
+        if (fits && left_ms >= wanted_ms &&
+            (enough || zkl_session_low_lease_ms(cli_session) >= wanted_ms)) {
+            return true;
+        }
+        code = !fits && enough ? job_fit() : contend_wait_or_end(now_ms() + REFRESH_MS);
+        job.code = code;
     }
-    return !own.over;
+    job.stop_requested = contend.signal != 0;
+    return false;
 }
 
 static void watch(void)
@@ -275,12 +280,19 @@ static void watch(void)
     own.stop_ms = job.max_run_ms == JOB_UNSET ? NEVER : now + job.max_run_ms;
     own.linger_ms = NEVER;
     signals_catch_stop(true);
-    keeper_start(contend.node, contend.grant.token, job.grace_ms);
+    keeper_start(contend.node, contend.grant.token, grace_ms);
+    struct pollfd more = {.fd = keeper_socket, .events = POLLIN};
     while (!own.over) {
-        wait_once(true);
+        contend_wait(keeper_socket, now_ms() + REFRESH_MS);
+        int64_t left_ms = refresh_lease();
+        /* All of them: who was stopped must not kill a group that has ended since, for its number
+         * may be another's. */
+        while (!own.over && poll(&more, 1, 0) > 0) {
+            on_event();
+        }
         /* The keeper does so, unless it is stopped, even before it could report that CMD runs. Then
          * it cannot report this cause, nor if this kill comes first. */
-        if (refresh_lease() < KEEPER_MARGIN_MS / 2 && !own.over && keeper_kill(own.group)) {
+        if (left_ms < KEEPER_MARGIN_MS / 2 && !own.over && keeper_kill(own.group)) {
             job.lost = true;
             on_stopping(KEEPER_BY_LEASE);
         }

@@ -149,11 +149,11 @@ static int make_lock(void)
     }
 }
 
-bool contend_wait(int fd, bool for_signals, int64_t end_ms)
+bool contend_wait(int fd, int64_t end_ms)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
                            {.fd = zkl_session_fd(cli_session), .events = POLLIN},
-                           {.fd = for_signals ? signals_pipe[0] : -1, .events = POLLIN},
+                           {.fd = signals_pipe[0], .events = POLLIN},
                            {.fd = fd < 0 ? health.socket : -1, .events = POLLIN}};
     bool ready = poll(fds, 4, publish_timeout(end_ms)) > 0 && fds[0].revents;
     zkl_session_dispatch(cli_session);
@@ -163,7 +163,7 @@ bool contend_wait(int fd, bool for_signals, int64_t end_ms)
 
 int contend_wait_or_end(int64_t end_ms)
 {
-    contend_wait(-1, true, end_ms);
+    contend_wait(-1, end_ms);
     int number = signals_next();
     /* From a terminal HUP means that the terminal has closed; to a daemon: read the configuration
      * again. */

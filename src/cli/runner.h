@@ -48,10 +48,10 @@ int contend_wait_or_end(int64_t end_ms);
 
 /* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
-/* Waits for callbacks, the time, news in fd (-1: there is none; those of the host's health instead)
- * or, if wanted, a signal. Runs the callbacks that are due, and notifies the watchdog. True: fd is
+/* Waits for callbacks, the time, a signal, or news in fd (-1: there is none; those of the host's
+ * health instead). Runs the callbacks that are due, and notifies the watchdog. True: fd is
  * readable. */
-bool contend_wait(int fd, bool for_signals, int64_t end_ms);
+bool contend_wait(int fd, int64_t end_ms);
 
 /* --- CMD under the lock ----------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 # CMD is dead before anybody else is granted, whatever stops: zklock, the server, both.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_sandbox --tick 500ms sandbox
+need_sandbox --tick 500ms sandbox --respawn 100ms
 
 # The keeper is stopped between the start of CMD and its report of that: a lease on the file (fcntl) stops the exec there. zklock alone is
 # left to act.
@@ -115,3 +115,19 @@ is_free() { local got=0; zklock -q check "$1" || got=$?; [ $got -eq 1 ]; }
 await "its session's end" is_free stopped
 ended_by CONT "exit code of hold that was stopped" 120
 file_matches "what it says then" stopped.err '"stopped": lost while it was held: '
+
+# A server that comes back grants less (maxSessionTimeout). The shorter lease counts: for a CMD that runs, and for one that waits for its grant.
+hold waits
+zklock --session-timeout 40s run waits true &
+waiter=$!
+await "a waiter" queued waits 2
+run_lively shortened run --session-timeout 40s --grace 1s
+echo maxSessionTimeout=10000 >>"$ZKLOCK_SANDBOX_DIR/1/zoo.cfg"
+kill -KILL "$ZKLOCK_SANDBOX_PIDS"
+shorter() { [ "$(exec 8<>"/dev/tcp/${ZKLOCK_SERVERS/://}" && echo cons >&8 && grep -c to=10000 <&8)" -ge 3 ]; }
+await "three sessions that are shorter" shorter
+kill -STOP "$pid"
+dead_before_next shortened
+ended_by CONT "exit code of one whose lease was shortened" 120
+kill "$holder"
+ends "one that is granted with a shorter lease" 0 "$waiter"

@@ -79,7 +79,7 @@ await "the guardian's death to leave nothing" nothing_left
 quick code 0 zklock sandbox -- true
 quick code 5 zklock sandbox -- sh -c 'exit 5'
 quick code 137 zklock sandbox -- sh -c 'kill -9 $$'
-quick code 5 timeout -k 1 60 env --ignore-signal=CHLD zklock sandbox -- sh -c 'exit 5'
+quick code 5 timeout -k 1 60 env --ignore-signal=CHLD bash -c 'ulimit -Sn 16; exec zklock sandbox -- sh -c "exit 5"'
 quick code 127 zklock sandbox -- zklock-no-such-command
 mkdir -p "$work/bin/zklock-no-such-command"
 quick code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command

@@ -36,10 +36,10 @@ same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tail
 # Ctrl-C ends CMD, which is in the foreground, and the script that has called zklock; without a script, also a list of the shell's.
 type_when_up() { await "CMD" lines "$work/up" 1 >&2 && printf '%b' "$1"; }
 cat >"$work/job" <<'EOF'
-zklock run x sh -c 'echo up >$UP; exec sleep 60'
+zklock ${*:-run x} sh -c 'echo up >$UP; exec sleep 60'
 echo "went on"
 EOF
-for how in "bash $work/job" "sh $work/job" "set -m; . $work/job"; do
+for how in "bash $work/job" "bash $work/job sandbox --" "sh $work/job" "set -m; . $work/job"; do
     rm -f "$work/up"
     type_when_up '\003' | UP=$work/up typescript "$how" >"$work/seen"
     same "exit code of $how after Ctrl-C" $? 130

@@ -44,6 +44,15 @@ await "that is said without a keeper" grep -q 'runs as another user and cannot b
 touch "$work/open/unkept.end"
 ends "exit code without a keeper" 125
 
+# A check of --health that nothing ends has failed.
+background "${as[@]}" elect --health "[ ! -e $work/open/hangs ] || exec $work/sleeper $work/open/health.pid $work/open/health.end" \
+    --every 500ms --fails 2 boss sleep 600 2>"$work/boss.err"
+await "a leader" grep -q leader "$work/boss.err"
+touch "$work/open/hangs"
+ZKLOCK_TEST_FIRST="" await "a failed check" grep -q 'health failed: stopping' "$work/boss.err" # the check would stay
+touch "$work/open/health.end"
+ended_by TERM "exit code of a candidate" 143
+
 # A control group that is ours to divide: CMD is stopped, whoever it runs as and however it forks.
 mounted=/sys/fs/cgroup
 [ -e $mounted/cgroup.controllers ] || mounted=/sys/fs/cgroup/unified

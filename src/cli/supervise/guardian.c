@@ -328,7 +328,10 @@ static void guard_main(void)
     setsid();
     /* Nothing of the caller's may stay open here: a reader of its output must see the end when the
      * caller ends. The socket is 3 from now on. */
-    int null = open("/dev/null", O_RDWR), high = fcntl(process_socket, F_DUPFD, 16);
+    int null = open("/dev/null", O_RDWR), high = fcntl(process_socket, F_DUPFD, 4);
+    if (null < 0 || high < 0) {
+        _exit(EXIT_FAILURE);
+    }
     for (int fd = 0; fd <= 2; fd++) {
         dup2(null, fd);
     }
@@ -336,7 +339,9 @@ static void guard_main(void)
     fcntl(process_socket, F_SETFD, FD_CLOEXEC);
     /* glibc has a function for it from 2.34 on, musl has none. */
     syscall(SYS_close_range, 4, ~0U, 0);
-    process_open_children();
+    if (!process_open_children()) {
+        _exit(EXIT_FAILURE);
+    }
     /* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. */
     const char *wanted = getenv("TMPDIR");
     bool made =

@@ -10,6 +10,13 @@ struct health health = {.socket = -1, .state = HEALTH_GOOD};
 
 static bool alone; /* zklock has ended */
 
+/* What checks leave behind becomes ours, and is waited for: zklock waits for no child. */
+static void reap(void)
+{
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+}
+
 /* Waits until the child or zklock has ended, or the time has come. */
 static void wait_until(int64_t end_ms)
 {
@@ -17,10 +24,22 @@ static void wait_until(int64_t end_ms)
     alone = !process_sleep(left_ms > 0 ? (int)left_ms : 0);
 }
 
+/* A check may have become another user's process, which refuses to be killed, or wait in the kernel
+ * for a disk that does not respond. Nobody waits for that one any longer than for any other, and
+ * there is no second one beside it. */
 static bool run_check(int64_t end_ms)
 {
+    static pid_t unkilled; /* its group; 0: nobody */
     int status = 0;
+    while (unkilled > 0 && (kill(-unkilled, 0) == 0 || errno == EPERM)) {
+        if (alone || now_ms() >= end_ms) {
+            return false;
+        }
+        wait_until(end_ms);
+        reap();
+    }
     pid_t ended = 0, pid = fork();
+    unkilled = 0;
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -38,7 +57,7 @@ static bool run_check(int64_t end_ms)
     }
     if (ended == 0) {
         kill(-pid, SIGKILL);
-        waitpid(pid, &status, 0);
+        unkilled = pid;
         return false;
     }
     return status == 0;
@@ -50,11 +69,9 @@ static void check_again_and_again(void)
     process_open_children();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_close_standard_files();
-    /* What checks leave behind becomes ours, and is waited for: zklock waits for no child. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     while (!alone) {
-        while (waitpid(-1, NULL, WNOHANG) > 0) {
-        }
+        reap();
         int64_t next_ms = now_ms() + health.every_ms;
         failed = run_check(next_ms) ? 0 : failed + (failed < health.fails);
         char state = failed == 0              ? HEALTH_GOOD

@@ -10,6 +10,7 @@
 #include "supervise/supervise.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
+#define ROUNDING_NS (10 * NS_PER_MS)
 #define KILL_REFUSED_NS (200 * NS_PER_MS) /* a process refuses the signal: wait for its own end */
 
 struct order {
@@ -517,8 +518,13 @@ bool keeper_orphaned(void)
 
 void keeper_lease(int64_t end_ns)
 {
-    if (end_ns > atomic_load(lease_end_ns)) {
+    int64_t before_ns = atomic_load(lease_end_ns);
+    bool shortened = end_ns < before_ns - ROUNDING_NS;
+    if (end_ns > before_ns || shortened) {
         atomic_store(lease_end_ns, end_ns);
+    }
+    if (shortened) {
+        keeper_order(KEEPER_LOOK, 0); /* its timer may be too late now */
     }
 }
 
