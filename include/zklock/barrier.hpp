@@ -13,16 +13,16 @@ namespace zklock
 /* The barrier at path, which is up while its znode exists. */
 inline void barrier_set(const session &with, const std::string &path, time_limit timeout)
 {
-    detail::call(zkl_barrier_set, with.get(), path.c_str(), timeout.ms());
+    detail::call(zkl_barrier_set, with.get(), detail::words(path), timeout.ms());
 }
 inline void barrier_lift(const session &with, const std::string &path, time_limit timeout)
 {
-    detail::call(zkl_barrier_lift, with.get(), path.c_str(), timeout.ms());
+    detail::call(zkl_barrier_lift, with.get(), detail::words(path), timeout.ms());
 }
 /* False: it was up all the time. */
 inline bool barrier_wait(const session &with, const std::string &path, time_limit timeout)
 {
-    return detail::call_unless(ZKL_ETIMEOUT, zkl_barrier_wait, with.get(), path.c_str(),
+    return detail::call_unless(ZKL_ETIMEOUT, zkl_barrier_wait, with.get(), detail::words(path),
                                timeout.ms());
 }
 
@@ -30,17 +30,20 @@ inline bool barrier_wait(const session &with, const std::string &path, time_limi
 template <class Done>
 void async_barrier_set(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_barrier_set_async, with.get(), path.c_str(), timeout.ms());
+    detail::begin(std::move(done), zkl_barrier_set_async, with.get(), detail::words(path),
+                  timeout.ms());
 }
 template <class Done>
 void async_barrier_lift(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_barrier_lift_async, with.get(), path.c_str(), timeout.ms());
+    detail::begin(std::move(done), zkl_barrier_lift_async, with.get(), detail::words(path),
+                  timeout.ms());
 }
 template <class Done>
 void async_barrier_wait(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_barrier_wait_async, with.get(), path.c_str(), timeout.ms());
+    detail::begin(std::move(done), zkl_barrier_wait_async, with.get(), detail::words(path),
+                  timeout.ms());
 }
 
 /* One member of a double barrier. */
@@ -49,7 +52,7 @@ class double_barrier
   public:
     double_barrier(const session &with, const std::string &path, size_t count)
         : barrier_(detail::make<zkl_double_barrier>(zkl_double_barrier_new, with.get(),
-                                                    path.c_str(), count))
+                                                    detail::words(path), count))
     {
     }
     /* False: too few came in time, and this one has left again. */

@@ -30,7 +30,7 @@ class election_observer
     {
         auto calls = detail::make_calls(std::move(changed));
         observer_ = {detail::make<zkl_election_observer>(zkl_election_observe, with.get(),
-                                                         path.c_str(), report, calls.get()),
+                                                         detail::words(path), report, calls.get()),
                      {calls}};
     }
 

@@ -108,6 +108,19 @@ template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL
     throw error(code, details);
 }
 
+/* As an argument of C, which would cut it at a NUL: two names would be one znode. */
+inline const char *words(const std::string &text)
+{
+    check([&](zkl_error *details) -> int {
+        if (text.find('\0') == std::string::npos) {
+            return ZKL_OK;
+        }
+        std::string("a string has a NUL in it").copy(details->text, sizeof details->text - 1);
+        return ZKL_EINVAL;
+    });
+    return text.c_str();
+}
+
 /* Calls a function of C whose last argument is a zkl_error. */
 template <class Function, class... Args> void call(Function function, Args... args)
 {

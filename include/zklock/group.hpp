@@ -30,9 +30,9 @@ class group
         options.acl = acl;
         options.state_fn = **calls ? report : nullptr;
         options.payload = calls.get();
-        group_ = {
-            detail::make<zkl_group>(zkl_group_new, with.get(), path.c_str(), id.c_str(), &options),
-            {calls}};
+        group_ = {detail::make<zkl_group>(zkl_group_new, with.get(), detail::words(path),
+                                          detail::words(id), &options),
+                  {calls}};
     }
 
     void join(time_limit timeout) { detail::call(zkl_group_join, get(), timeout.ms()); }
@@ -47,11 +47,12 @@ class group
     }
     void update(const std::string &data, time_limit timeout)
     {
-        detail::call(zkl_group_update, get(), data.c_str(), timeout.ms());
+        detail::call(zkl_group_update, get(), detail::words(data), timeout.ms());
     }
     template <class Done> void async_update(const std::string &data, time_limit timeout, Done done)
     {
-        detail::begin(std::move(done), zkl_group_update_async, get(), data.c_str(), timeout.ms());
+        detail::begin(std::move(done), zkl_group_update_async, get(), detail::words(data),
+                      timeout.ms());
     }
     zkl_state state() const noexcept { return zkl_group_state(get()); }
     zkl_group *get() const noexcept { return group_.get(); }
@@ -95,13 +96,13 @@ inline std::vector<member> group_list(const session &with, const std::string &pa
                                       time_limit timeout)
 {
     return detail::members_of(
-        detail::make<zkl_members>(zkl_group_list, with.get(), path.c_str(), timeout.ms()));
+        detail::make<zkl_members>(zkl_group_list, with.get(), detail::words(path), timeout.ms()));
 }
 template <class Done>
 void async_group_list(const session &with, const std::string &path, time_limit timeout, Done done)
 {
     detail::begin_value(detail::members_of, std::move(done), zkl_group_list_async, with.get(),
-                        path.c_str(), timeout.ms());
+                        detail::words(path), timeout.ms());
 }
 
 /* Calls changed(ids, sorted) for the members there are, and after each change. As callbacks do; it
@@ -114,8 +115,8 @@ class group_observer
     group_observer(const session &with, const std::string &path, changed_function changed)
     {
         auto calls = detail::make_calls(std::move(changed));
-        observer_ = {detail::make<zkl_group_observer>(zkl_group_observe, with.get(), path.c_str(),
-                                                      report, calls.get()),
+        observer_ = {detail::make<zkl_group_observer>(zkl_group_observe, with.get(),
+                                                      detail::words(path), report, calls.get()),
                      {calls}};
     }
 

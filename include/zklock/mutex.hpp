@@ -201,7 +201,7 @@ class mutex
 {
   public:
     mutex(const session &with, const std::string &path, const lock_options &options = {})
-        : mutex(with, options, zkl_lock_new, path.c_str())
+        : mutex(with, options, zkl_lock_new, detail::words(path))
     {
     }
     /* constructor: one of the zkl_..._new; args: its arguments between session and options. */
@@ -316,13 +316,13 @@ class mutex
     /* Publishes another value; only the leader of an election may. */
     void publish(const std::string &value, time_limit timeout)
     {
-        detail::call(zkl_election_publish, get(), value.c_str(), timeout.ms());
+        detail::call(zkl_election_publish, get(), detail::words(value), timeout.ms());
     }
     /* The same without waiting (zklock/completion.hpp). */
     template <class Done>
     void async_publish(const std::string &value, time_limit timeout, Done done)
     {
-        detail::begin(std::move(done), zkl_election_publish_async, get(), value.c_str(),
+        detail::begin(std::move(done), zkl_election_publish_async, get(), detail::words(value),
                       timeout.ms());
     }
     /* zkl_election_stand: this candidate campaigns, leads, and campaigns again after a loss, until
@@ -364,14 +364,14 @@ class mutex
     data read(const std::string &path, bool fresh, time_limit timeout)
     {
         return detail::data_of(
-            detail::make<zkl_data>(zkl_lock_read, get(), path.c_str(), fresh, timeout.ms()));
+            detail::make<zkl_data>(zkl_lock_read, get(), detail::words(path), fresh, timeout.ms()));
     }
     /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, data). */
     template <class Done>
     void async_read(const std::string &path, bool fresh, time_limit timeout, Done done)
     {
         detail::begin_value(detail::data_of, std::move(done), zkl_lock_read_async, get(),
-                            path.c_str(), fresh, timeout.ms());
+                            detail::words(path), fresh, timeout.ms());
     }
 
   private:
@@ -384,12 +384,12 @@ class mutex
 inline mutex read_lock(const session &with, const std::string &path,
                        const lock_options &options = {})
 {
-    return mutex(with, options, zkl_read_lock_new, path.c_str());
+    return mutex(with, options, zkl_read_lock_new, detail::words(path));
 }
 inline mutex write_lock(const session &with, const std::string &path,
                         const lock_options &options = {})
 {
-    return mutex(with, options, zkl_write_lock_new, path.c_str());
+    return mutex(with, options, zkl_write_lock_new, detail::words(path));
 }
 
 /* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order
@@ -399,7 +399,7 @@ inline mutex multilock(const session &with, const std::vector<std::string> &path
 {
     std::vector<const char *> names;
     for (const std::string &path : paths) {
-        names.push_back(path.c_str());
+        names.push_back(detail::words(path));
     }
     return mutex(with, options, zkl_multilock_new, names.data(), names.size());
 }
@@ -408,14 +408,14 @@ inline mutex multilock(const session &with, const std::vector<std::string> &path
 inline mutex semaphore(const session &with, const std::string &path, int limit,
                        const lock_options &options = {})
 {
-    return mutex(with, options, zkl_semaphore_new, path.c_str(), limit);
+    return mutex(with, options, zkl_semaphore_new, detail::words(path), limit);
 }
 
 /* zkl_semaphore_resize. */
 inline void semaphore_resize(const session &with, const std::string &path, int limit,
                              time_limit timeout)
 {
-    detail::call(zkl_semaphore_resize, with.get(), path.c_str(), limit, timeout.ms());
+    detail::call(zkl_semaphore_resize, with.get(), detail::words(path), limit, timeout.ms());
 }
 
 /* The same without waiting (zklock/completion.hpp). */
@@ -423,8 +423,8 @@ template <class Done>
 void async_semaphore_resize(const session &with, const std::string &path, int limit,
                             time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_semaphore_resize_async, with.get(), path.c_str(), limit,
-                  timeout.ms());
+    detail::begin(std::move(done), zkl_semaphore_resize_async, with.get(), detail::words(path),
+                  limit, timeout.ms());
 }
 
 /* A candidate (zklock/election.h), which leads while it holds; options.c.metadata is what it
@@ -432,7 +432,7 @@ void async_semaphore_resize(const session &with, const std::string &path, int li
 inline mutex election(const session &with, const std::string &path,
                       const lock_options &options = {})
 {
-    return mutex(with, options, zkl_election_new, path.c_str());
+    return mutex(with, options, zkl_election_new, detail::words(path));
 }
 
 } // namespace zklock

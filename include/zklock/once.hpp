@@ -28,7 +28,8 @@ bool once(const mutex &job, std::chrono::milliseconds length, std::chrono::milli
 template <class Done>
 void async_once_prepare(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_once_prepare_async, with.get(), path.c_str(), timeout.ms());
+    detail::begin(std::move(done), zkl_once_prepare_async, with.get(), detail::words(path),
+                  timeout.ms());
 }
 template <class Done>
 void async_once_look(const mutex &job, std::chrono::milliseconds length,
@@ -52,7 +53,7 @@ inline once_record once_last(const session &with, const std::string &path,
                              std::chrono::milliseconds length, time_limit timeout)
 {
     once_record record = {};
-    detail::call(zkl_once_last, with.get(), path.c_str(), length.count(), timeout.ms(),
+    detail::call(zkl_once_last, with.get(), detail::words(path), length.count(), timeout.ms(),
                  &record.last_ms, &record.recorded_ms);
     return record;
 }
@@ -61,8 +62,8 @@ template <class Done>
 void async_once_last(const session &with, const std::string &path, std::chrono::milliseconds length,
                      time_limit timeout, once_record &record, Done done)
 {
-    detail::begin(std::move(done), zkl_once_last_async, with.get(), path.c_str(), length.count(),
-                  timeout.ms(), &record.last_ms, &record.recorded_ms);
+    detail::begin(std::move(done), zkl_once_last_async, with.get(), detail::words(path),
+                  length.count(), timeout.ms(), &record.last_ms, &record.recorded_ms);
 }
 
 } // namespace zklock

@@ -81,12 +81,13 @@ class partition
     {
         std::vector<const char *> names;
         for (const std::string &piece : pieces) {
-            names.push_back(piece.c_str());
+            names.push_back(detail::words(piece));
         }
         auto calls = detail::make_calls(options);
         const zkl_partition_options c = options.for_c(calls.get());
-        partition_ = {detail::make<zkl_partition>(zkl_partition_new, with.get(), path.c_str(),
-                                                  names.data(), names.size(), &c),
+        partition_ = {detail::make<zkl_partition>(zkl_partition_new, with.get(),
+                                                  detail::words(path), names.data(), names.size(),
+                                                  &c),
                       {calls}};
     }
 
@@ -97,7 +98,10 @@ class partition
         detail::begin(std::move(done), zkl_partition_stop_async, get());
     }
     /* The work on it has ended, which revoked has requested (with the option done_later). */
-    void done(const std::string &piece) { detail::call(zkl_partition_done, get(), piece.c_str()); }
+    void done(const std::string &piece)
+    {
+        detail::call(zkl_partition_done, get(), detail::words(piece));
+    }
     bool owns(const std::string &piece) const noexcept
     {
         return zkl_partition_owns(get(), piece.c_str());
@@ -112,7 +116,7 @@ class partition
                                       time_limit timeout)
     {
         std::vector<zkl_op_result> results(ops.size());
-        detail::call(zkl_partition_commit, get(), piece.c_str(), ops.data(), ops.size(),
+        detail::call(zkl_partition_commit, get(), detail::words(piece), ops.data(), ops.size(),
                      timeout.ms(), results.data());
         return results;
     }

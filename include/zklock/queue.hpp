@@ -53,41 +53,43 @@ inline queue queue_of(zkl_queue *list)
 inline queue queue_list(const session &with, const std::string &path, time_limit timeout)
 {
     return detail::queue_of(
-        detail::make<zkl_queue>(zkl_queue_list, with.get(), path.c_str(), timeout.ms()));
+        detail::make<zkl_queue>(zkl_queue_list, with.get(), detail::words(path), timeout.ms()));
 }
 template <class Done>
 void async_queue_list(const session &with, const std::string &path, time_limit timeout, Done done)
 {
     detail::begin_value(detail::queue_of, std::move(done), zkl_queue_list_async, with.get(),
-                        path.c_str(), timeout.ms());
+                        detail::words(path), timeout.ms());
 }
 
 /* zkl_queue_remove: deletes the znode of a holder or waiter by force. token 0: of any token. */
 inline void queue_remove(const session &with, const std::string &path, const std::string &node,
                          int64_t token, time_limit timeout)
 {
-    detail::call(zkl_queue_remove, with.get(), path.c_str(), node.c_str(), token, timeout.ms());
+    detail::call(zkl_queue_remove, with.get(), detail::words(path), detail::words(node), token,
+                 timeout.ms());
 }
 template <class Done>
 void async_queue_remove(const session &with, const std::string &path, const std::string &node,
                         int64_t token, time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_queue_remove_async, with.get(), path.c_str(), node.c_str(),
-                  token, timeout.ms());
+    detail::begin(std::move(done), zkl_queue_remove_async, with.get(), detail::words(path),
+                  detail::words(node), token, timeout.ms());
 }
 
 /* zkl_queue_revoke: requests that a holder release. */
 inline void queue_revoke(const session &with, const std::string &path, const std::string &node,
                          time_limit timeout)
 {
-    detail::call(zkl_queue_revoke, with.get(), path.c_str(), node.c_str(), timeout.ms());
+    detail::call(zkl_queue_revoke, with.get(), detail::words(path), detail::words(node),
+                 timeout.ms());
 }
 template <class Done>
 void async_queue_revoke(const session &with, const std::string &path, const std::string &node,
                         time_limit timeout, Done done)
 {
-    detail::begin(std::move(done), zkl_queue_revoke_async, with.get(), path.c_str(), node.c_str(),
-                  timeout.ms());
+    detail::begin(std::move(done), zkl_queue_revoke_async, with.get(), detail::words(path),
+                  detail::words(node), timeout.ms());
 }
 
 } // namespace zklock

@@ -84,7 +84,7 @@ class session
     {
         auto calls = std::make_shared<session_options>(options);
         const zkl_session_options c = calls->for_c();
-        keep(detail::make<zkl_session>(zkl_session_open, servers.c_str(), &c), calls);
+        keep(detail::make<zkl_session>(zkl_session_open, detail::words(servers), &c), calls);
     }
     /* zkl_session_open_async: opens this session without waiting for a server. When it returns,
      * locks may be made from it, and the state callback reports every change.
@@ -101,7 +101,7 @@ class session
         const zkl_session_options c = calls->for_c();
         zkl_session *made = nullptr;
         detail::begin(last_call<Done>{std::move(done), calls}, zkl_session_open_async, &made,
-                      servers.c_str(), &c);
+                      detail::words(servers), &c);
         keep(made, calls);
     }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is

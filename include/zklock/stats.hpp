@@ -21,7 +21,7 @@ inline zkl_stats stats(const session &of)
 inline std::string prometheus(const session &of, const std::string &name = "")
 {
     std::string text;
-    const char *label = name.empty() ? nullptr : name.c_str();
+    const char *label = name.empty() ? nullptr : detail::words(name);
     int64_t size = zkl_stats_write_prometheus(of.get(), label, nullptr, 0);
     while (size >= 0 && static_cast<size_t>(size) >= text.size()) { /* it may grow meanwhile */
         text.resize(static_cast<size_t>(size) + 1);

@@ -185,6 +185,7 @@ static void loss()
     };
     THROWS(ZKL_ELOST, mutex.run(hang));
     CHECK(raised);
+    THROWS(ZKL_EINVAL, zklock::mutex(session, {"/cxx/loss\0", 10}));
     session.close(patience);
     THROWS(ZKL_EINVAL, zklock::mutex(session, "/cxx/loss"));
 }

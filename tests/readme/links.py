@@ -31,8 +31,6 @@ def wrong_link(target, page, folder):
     """target: of a link, or the name of a page; without a file it is this page."""
     name, _, anchor = target.partition("#")
     file = folder / name if name else page
-    if re.match("https?://", target):
-        return None
     if not file.exists():
         return "which is not there"
     if anchor:
@@ -64,7 +62,7 @@ def main():
     names = {path.name for path in paths}
     tested, found = blocks_tested(), []
     for page in (path for path in paths if path.suffix == ".md"):
-        found += [(page, link, wrong_link(link, page, page.parent)) for link in re.findall(r"\]\(([^) \n]+)\)", prose(page))]
+        found += [(page, link, wrong_link(link, page, page.parent)) for link in re.findall(r"\]\((?!https?:)([^) \n]+)\)", prose(page))]
         found += [(page, span, wrong_span(span, page, names)) for span in re.findall(r"`([^`\n]+)`", prose(page))]
         for language in re.findall(r"(?m)^ *```(.*)", page.read_text())[::2]:
             if language not in SHOWN and (language, str(page)) not in tested:
