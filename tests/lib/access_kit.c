@@ -76,16 +76,9 @@ void access_end(struct access *access)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------- */
 
-static zkl_stats stats_of(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats;
-}
-
 uint64_t access_sent(zkl_session *session)
 {
-    return stats_of(session).requests;
+    return kit_stats(session).requests;
 }
 
 void access_await_request(zkl_session *session)
@@ -105,7 +98,7 @@ static size_t queued(const struct access *access, const struct access_kind *kind
 
 static bool all_answered(zkl_session *session)
 {
-    zkl_stats stats = stats_of(session);
+    zkl_stats stats = kit_stats(session);
     return stats.request.count + stats.unanswered == stats.requests;
 }
 

@@ -43,6 +43,13 @@ zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, 
     return lock;
 }
 
+zkl_stats kit_stats(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    ASSERT_OK(zkl_session_stats(session, &stats));
+    return stats;
+}
+
 /* --- driving ------------------------------------------------------------------------------------------------------- */
 
 /* Writes the record anew, and asks whether our znode is where zkl_lock_node says. */

@@ -37,4 +37,6 @@ struct handle_replaced {
 };
 int handle_replace(const zkl_cancel *cancel, int64_t token, void *replaced);
 
+zkl_stats kit_stats(zkl_session *session);
+
 #endif

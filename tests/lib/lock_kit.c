@@ -150,13 +150,6 @@ size_t kit_group(zkl_session *session, const char *path)
     return count;
 }
 
-zkl_stats kit_stats(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats;
-}
-
 bool kit_readable(zkl_session *session, int timeout_ms)
 {
     struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};

@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include <zklock/testing.h>
-#include <zklock/zklock.h>
-#include <zklock/zookeeper.h>
 
 #include "check.h"
+#include "handle_kit.h"
 #include "memory.h"
 
 #define PLACE "memory:kit"
@@ -84,7 +83,6 @@ size_t kit_queue(zkl_session *session, const char *path);
 size_t kit_group(zkl_session *session, const char *path);
 /* How many children of any kind stand at path. */
 size_t kit_children(zkl_session *session, const char *path);
-zkl_stats kit_stats(zkl_session *session);
 /* How many requests it has sent until now. */
 #define kit_requests(session) kit_stats(session).requests
 /* Whether the descriptor of a session that is dispatched says so within that time. */

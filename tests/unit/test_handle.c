@@ -1,6 +1,5 @@
 /* A lock of every recipe, driven by the same verbs; reading and writing under it; what a recipe does not have, refused by name; and the wrong
  * uses that a program makes. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #define RECORD "/records/one"

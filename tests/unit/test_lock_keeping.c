@@ -1,6 +1,5 @@
 /* How long a lock is kept, and how far back its user waits: delay_after_crash_ms,
  * hold_at_least_ms, linger_ms, position_fn and max_ahead, as their users see them. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #define PATH "/locks/kept"

@@ -1,5 +1,4 @@
 /* Once per slot, on the in-process store. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #define JOB "/jobs/report"

@@ -1,5 +1,4 @@
 /* Options: checks and copies, structs of other releases, and what the session makes of them. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 #include "options.h"
 #include "test_heap.h"

@@ -1,6 +1,5 @@
 /* Each public function: with a NULL for each argument that may not be one, of a closed session, in the child of a fork, from a callback,
  * with every timeout, on servers that do not answer, and without memory. The rows are public_calls.h. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 #include "test_heap.h"
 

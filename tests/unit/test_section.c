@@ -1,6 +1,5 @@
 /* Functions that run under a grant: the flag that tells them to stop, a grant that is replaced meanwhile, an election's terms, and a close,
  * which waits for them. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <poll.h>

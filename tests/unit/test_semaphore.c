@@ -1,5 +1,4 @@
 /* Semaphores, on the in-process store: what zklock/semaphore.h promises. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 #include "shell.h"
 #include "store_client.h"
