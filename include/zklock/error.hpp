@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -131,6 +132,33 @@ template <class Function, class... Args> void call(Function function, Args... ar
 template <class Function, class... Args> bool call_unless(int no, Function function, Args... args)
 {
     return check([&](zkl_error *details) { return function(args..., details); }, no);
+}
+
+/* A caller's options, which may be those of another release: shorter ones leave the rest as it is;
+ * of longer ones nothing may be set that there is no room for here. A size that no release has
+ * (each adds whole pointers) is for C to refuse. */
+template <class Options> void take(Options &own, const Options *given)
+{
+    const size_t most = 4096, room = sizeof own, size = given ? given->size : room;
+    if (size == 0 || size > most || size % sizeof(void *) != room % sizeof(void *)) {
+        own.size = size;
+        return;
+    }
+    const unsigned char *bytes = reinterpret_cast<const unsigned char *>(given);
+    check([&](zkl_error *details) -> int {
+        for (size_t i = room; i < size; i++) {
+            if (bytes[i] != 0) {
+                std::string("an option that this program's headers do not have is set")
+                    .copy(details->text, sizeof details->text - 1);
+                return ZKL_EINVAL;
+            }
+        }
+        return ZKL_OK;
+    });
+    if (given) {
+        std::memcpy(&own, given, size < room ? size : room);
+        own.size = room;
+    }
 }
 
 /* The same of one that makes an object, which it writes to its first argument. */

@@ -113,7 +113,7 @@ class lock_options
     zkl_lock_options c = ZKL_LOCK_OPTIONS_INIT;
 
     /* From the C struct; nullptr: all defaults. */
-    lock_options(const zkl_lock_options *options = nullptr) { c = options ? *options : c; }
+    lock_options(const zkl_lock_options *options = nullptr) { detail::take(c, options); }
     /* In place of c.state_fn. */
     lock_options &on_state(std::function<void(zkl_state)> function)
     {

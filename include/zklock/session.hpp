@@ -21,7 +21,7 @@ class session_options
     zkl_session_options c = ZKL_SESSION_OPTIONS_INIT;
 
     /* From the C struct; nullptr: all defaults. */
-    session_options(const zkl_session_options *options = nullptr) { c = options ? *options : c; }
+    session_options(const zkl_session_options *options = nullptr) { detail::take(c, options); }
     /* In place of c.state_fn. */
     session_options &on_state(std::function<void(zkl_connection_state)> function)
     {

@@ -14,8 +14,8 @@
  *
  * Errors. A call that fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so
  * on, code() == std::errc::timed_out where the standard has a name for it; what() is the text of
- * the zkl_error. A try that finds another contender, and a timeout, return false. A std::string with
- * a NUL in it is ZKL_EINVAL: C would cut it there.
+ * the zkl_error. A try that finds another contender, and a timeout, return false. A std::string
+ * with a NUL in it is ZKL_EINVAL: C would cut it there.
  *
  * Loss. A guard's destructor cannot throw, so unlock() does not report that the lease did not cover
  * the section. Call covered() after it, or end the section with release(), which throws ZKL_ELOST,

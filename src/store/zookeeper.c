@@ -664,8 +664,32 @@ static void probed(int rc, const struct Stat *stat, const void *data)
     leave(store);
 }
 
-/* exists("/"), with the mutex held. Its response proves that all earlier ones have arrived. */
-static void probe(struct zkl__store *store)
+bool zkl__zk_goodbye(struct zk_goodbye *goodbye, const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes, *end = at + size;
+    while (at < end) {
+        if (goodbye->skip > 0) {
+            size_t here = (size_t)(end - at) < goodbye->skip ? (size_t)(end - at) : goodbye->skip;
+            goodbye->skip -= here;
+            at += here;
+            continue;
+        }
+        goodbye->head[goodbye->have++] = *at++;
+        if (goodbye->have == sizeof goodbye->head) {
+            const unsigned char *head = goodbye->head;
+            uint32_t length = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 |
+                              (uint32_t)head[2] << 8 | head[3];
+            if (head[4] < 0x80) { /* events, pings and credentials have negative numbers */
+                return true;
+            }
+            goodbye->have = 0;
+            goodbye->skip = length < 4 ? SIZE_MAX : length - 4;
+        }
+    }
+    return false;
+}
+
+void zkl__zk_probe(struct zkl__store *store)
 {
     store->probe_count += zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
 }
@@ -739,7 +763,7 @@ static void on_connected(struct zkl__store *store)
             store->auth_given || zoo_add_auth(store->zh, config->auth_scheme, config->auth,
                                               (int)config->auth_size, NULL, NULL) == ZOK;
         if (store->auth_given) {
-            probe(store);
+            zkl__zk_probe(store);
         }
     }
     unlock_and_report(store, store->phase == ZK_OPEN && proven);
@@ -907,7 +931,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
         int64_t sent = ((struct zk_op *)store->waiting.first)->sent_ns;
         int64_t since = sent > store->nudge_ns ? sent : store->nudge_ns;
         if (now - since >= NUDGE_NS) {
-            probe(store);
+            zkl__zk_probe(store);
             since = store->nudge_ns = now;
         }
         next = since + NUDGE_NS;
@@ -968,7 +992,7 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
         return true;
     }
     if (store->linked && now >= store->probe_ns) {
-        probe(store);
+        zkl__zk_probe(store);
         int64_t pause = now - store->drain_ns;
         store->probe_ns = now + (pause > NUDGE_NS ? pause : NUDGE_NS);
     }

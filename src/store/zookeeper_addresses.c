@@ -31,7 +31,6 @@
 
 #define LIMIT_LEAST (200 * ZKL__MS)
 #define LIMIT_FIRST_MOST (1000 * ZKL__MS)
-#define PARTING_MOST 8 /* handles that are being closed: a blocked SSL_connect may hold one up */
 
 /* --- lists of addresses, separated by commas ------------------------------------------------- */
 
@@ -335,9 +334,8 @@ static int start(struct zkl__store *store, const char *list)
 
 /* The addresses are for a first handle; or for the one there is, only without a connection: the
  * library closes the socket of its attempt to connect in this thread, without an event. It takes no
- * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
- * attempt closed, in the microseconds of this call and only when servers have moved. 0, or errno is
- * why not. */
+ * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line, or waits in
+ * poll for that socket, a third of the timeout: a request wakes it. 0, or errno is why not. */
 static int give(struct zkl__store *store)
 {
     const char *list = store->addresses;
@@ -346,6 +344,9 @@ static int give(struct zkl__store *store)
     }
     if (zoo_set_servers(store->zh, list) != ZOK) {
         return errno;
+    }
+    if (store->fresh_reported) { /* else the response would show that credentials were accepted */
+        zkl__zk_probe(store);
     }
     return keep(store, &store->given, list) ? 0 : ENOMEM;
 }
@@ -427,7 +428,8 @@ int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now)
     if (now < store->attempt_ns && !refused) {
         return now < rests ? rests : store->attempt_ns;
     }
-    if (store->inside || store->parting >= PARTING_MOST || !begin_next(store)) {
+    if (store->inside || store->parting + store->unclosed_count >= ZK_PARTING_MOST ||
+        !begin_next(store)) {
         store->attempt_ns = now + store->limit_ns;
     }
     return store->attempt_ns;

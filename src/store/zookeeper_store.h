@@ -77,6 +77,8 @@ struct zk_names {
 struct zk_drive;
 struct addrinfo;
 
+#define ZK_PARTING_MOST 8 /* handles that are being closed: a blocked SSL_connect may hold one up \
+                           */
 #define ZK_SOCKETS 64
 /* The sockets that had the session's server as their peer when its connection came up: a later one
  * is not the session's. */
@@ -86,6 +88,12 @@ struct zk_candidates {
         unsigned long inode;
     } each[ZK_SOCKETS];
     int count; /* more than ZK_SOCKETS: none is known */
+};
+
+/* What has been read behind closeSession: frames, each with its length and its xid. */
+struct zk_goodbye {
+    unsigned char head[8];
+    size_t have, skip; /* bytes of the head; of the rest of its frame */
 };
 
 struct zkl__store {
@@ -115,8 +123,10 @@ struct zkl__store {
     int64_t limit_ns;   /* of each attempt of this round to get a first connection */
     int64_t attempt_ns; /* when the present one is given up */
     int parting;        /* threads that close handles */
-    bool parted;        /* zh is closed */
-    bool orphaned;      /* closed: the last of them frees the store */
+    zhandle_t *unclosed[ZK_PARTING_MOST]; /* given up, and there was no thread to close them */
+    int unclosed_count;
+    bool parted;   /* zh is closed */
+    bool orphaned; /* closed: the last of them frees the store */
     enum zk_phase phase;
     bool linked;        /* the library has a connection */
     bool up;            /* `connected` was delivered, and neither `suspended` nor `expired` since */
@@ -208,6 +218,11 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
 /* The connection's socket, which has just come up; on the library's completion thread, with the
  * mutex held. It becomes one of the store's candidates. */
 void zkl__zk_hide_socket(struct zkl__store *store);
+/* Whether these bytes have a response: that of closeSession, for every other one has been read. The
+ * event of a watch may come before it, and is none. */
+bool zkl__zk_goodbye(struct zk_goodbye *goodbye, const void *bytes, size_t size);
+/* exists("/"), with the mutex held. Its response proves that all earlier ones have arrived. */
+void zkl__zk_probe(struct zkl__store *store);
 /* Closes a handle that was given up, without waiting for that; with the mutex held. */
 void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up);
 /* Ends the session and the handle. Sets `heard` when the

@@ -222,9 +222,13 @@ static void *part_from(void *given_up)
 
 void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
 {
-    /* If no thread can be started, the handle stays open: zookeeper_close joins the handle's
-     * threads, and these may wait for the mutex that is held here. */
-    store->parting += zkl__zk_apart(part_from, given_up);
+    /* Not here: zookeeper_close joins the handle's threads, and these may wait for the mutex that
+     * is held. If no thread can be started, the handle is closed with the store. */
+    bool apart = zkl__zk_apart(part_from, given_up);
+    store->parting += apart;
+    if (!apart) {
+        store->unclosed[store->unclosed_count++] = given_up;
+    }
 }
 
 /* --- the goodbye ----------------------------------------------------------------------------- */
@@ -238,6 +242,31 @@ void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
  * The session's is one that a library has closed behind zookeeper_close. Others that were open when
  * it came up may have been closed at the same time: then each must have its response. When a socket
  * is not known, it counts whether zookeeper_close was quick. */
+static bool hears_goodbye(int fd, int64_t deadline)
+{
+    char bytes[16384];
+    for (int got = 0;;) {
+        struct zk_goodbye goodbye = {0};
+        struct pollfd poller = {.fd = fd, .events = POLLIN | POLLRDHUP};
+        int64_t left_ms = (deadline - zkl__clock_now()) / ZKL__MS;
+        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
+        int more = got + 1; /* than there was, for that stays there */
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &more, sizeof more);
+        int ready = poll(&poller, 1, (int)left_ms);
+        /* It may belong to another session, which reads it itself. */
+        got = (int)recv(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_PEEK);
+        got = got < 0 ? 0 : got;
+        if (zkl__zk_goodbye(&goodbye, bytes, (size_t)got)) {
+            return true;
+        }
+        bool over =
+            got == sizeof bytes || (ready > 0 && poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
+        if (over || (ready <= 0 && left_ms == 0)) {
+            return false;
+        }
+    }
+}
+
 static bool close_and_confirm(struct zkl__store *store)
 {
     struct zk_candidates sockets = {0};
@@ -268,16 +297,7 @@ static bool close_and_confirm(struct zkl__store *store)
         bool closed = inode_of(sockets.each[i].fd, false) != sockets.each[i].inode;
         // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): each was set above
         if (kept[i] >= 0 && closed && !silent) {
-            struct pollfd fd = {.fd = kept[i], .events = POLLIN};
-            int64_t left_ms;
-            char byte;
-            do {
-                left_ms = (store->part_deadline - zkl__clock_now()) / ZKL__MS;
-                left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
-            } while (poll(&fd, 1, (int)left_ms) <= 0 && left_ms > 0);
-            /* What is there is left there: it may belong to another session, which reads it itself.
-             */
-            heard = recv(kept[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+            heard = hears_goodbye(kept[i], store->part_deadline);
             silent = !heard;
         }
         close(kept[i]);
@@ -288,7 +308,11 @@ static bool close_and_confirm(struct zkl__store *store)
 static void *part(void *arg)
 {
     struct zkl__store *store = arg;
-    end_parting(store, true, store->zh && close_and_confirm(store));
+    bool heard = store->zh && close_and_confirm(store);
+    while (store->unclosed_count > 0) { /* no more come: the session is closed */
+        zookeeper_close(store->unclosed[--store->unclosed_count]);
+    }
+    end_parting(store, true, heard);
     return NULL;
 }
 

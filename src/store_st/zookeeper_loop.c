@@ -23,6 +23,7 @@ struct zk_drive {
     int64_t rest_ns; /* every server was tried: until then the library is not called */
     bool parting;    /* closeSession is sent, and its response is waited for */
     bool gone;       /* the connection has ended, or is not read */
+    struct zk_goodbye goodbye;
 };
 
 /* --- iterations of the loop ------------------------------------------------------------------ */
@@ -85,7 +86,8 @@ static void go_on(struct zkl__source *source, uint32_t ready)
         ssize_t got = 1;
         while (got > 0) {
             got = recv(source->fd, rest, sizeof rest, MSG_DONTWAIT);
-            store->confirmed = store->confirmed || got > 0;
+            store->confirmed = store->confirmed ||
+                               (got > 0 && zkl__zk_goodbye(&drive->goodbye, rest, (size_t)got));
         }
         if (got == 0) {
             drive->gone = true;

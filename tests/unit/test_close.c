@@ -1,6 +1,7 @@
 /* Closing a session: what it held and waited for ends, whatever other threads do meanwhile. A close that nobody waits for: its completion is
  * the last callback, behind everything that it ends. */
 #include "lock_kit.h"
+#include "zookeeper_store.h"
 #include "shell.h"
 #include "test_heap.h"
 
@@ -206,6 +207,15 @@ TEST(test_credentials_are_wiped)
     kit_close(one);
     CU_ASSERT_EQUAL(*auth, 0);
     kit_free(lock);
+}
+
+/* An event of a watch is no response to closeSession; the response may come in two parts. */
+TEST(test_goodbye)
+{
+    const char bytes[] = "\0\0\0\5\377\377\377\377\1\0\0\0\20\0\0\0\11";
+    struct zk_goodbye goodbye = {0};
+    CU_ASSERT_FALSE(zkl__zk_goodbye(&goodbye, bytes, 14));
+    CU_ASSERT(zkl__zk_goodbye(&goodbye, bytes + 14, 3));
 }
 
 TESTS("close")
