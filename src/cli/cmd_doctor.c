@@ -82,7 +82,7 @@ static void examine_server(const char *server)
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     const char *answer = ask(host, port, "srvr", ASK_MS);
     if (!answer) {
-        find(false, server, "%s", ask_why);
+        find(false, server, "%s; start it, or correct --servers or a firewall", ask_why);
         return;
     }
     double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
@@ -169,7 +169,7 @@ static void examine_strays(const char *path, const char *const *names, size_t co
     if (strays > 0) {
         find(false, path,
              "%zu znodes that are no contenders: they do not block the lock, and keep its "
-             "directory from being reaped",
+             "directory from being reaped; delete them with zkCli.sh if nobody needs them",
              strays);
     }
 }

@@ -12,6 +12,7 @@ static const struct runner_policy *policy;
 
 #define FIRST_MS 1000 /* a shorter wait shows nothing */
 #define NEXT_MS 5000
+#define EACH_MS 200 /* or so much for each in the queue: to list it takes a request for each */
 #define LIST_MS 1000
 #define WIPE "\r\033[K"
 
@@ -52,9 +53,15 @@ static void show_line(void)
         snprintf(path, sizeof path, "%s%s", contend.paths[i],
                  contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
         if (zkl_queue_list(&queue, cli_session, path, LIST_MS, NULL) != ZKL_OK) {
-            notify_send("STATUS=waiting, no server responds");
-            print(contend.name, "no server responds");
+            bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
+            const char *why =
+                connected ? "the queue could not be listed in a second" : "no server responds";
+            notify_send("STATUS=waiting, %s", why);
+            print(contend.name, "%s", why);
             return;
+        }
+        if ((int64_t)queue->count * EACH_MS > NEXT_MS) {
+            progress.next_ms = now_ms() + (int64_t)queue->count * EACH_MS;
         }
         /* Our position: one session has one contender. The queue's length: we are not in it. */
         int64_t own = zkl_session_id(cli_session);

@@ -79,7 +79,7 @@ answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \
     '^BAD  session: none, though 1 of the servers say that they serve: they demand TLS or SASL, or their leader commits nothing'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: observer\n' \
     '^ok   127\.0\.0\.1:[0-9]+: an observer\. Where a follower has an observerMasterPort'
-answer_is trickle '^BAD  127\.0\.0\.1:[0-9]+: no response$'
+answer_is trickle '^BAD  127\.0\.0\.1:[0-9]+: no response; start it, or '
 
 # One of three is no quorum: it answers, and serves nobody.
 # shellcheck disable=SC2086
