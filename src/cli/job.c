@@ -256,6 +256,7 @@ static bool wait_for_room(void)
 {
     int64_t room_ms, enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
     for (int code = CLI_GO_ON; code == CLI_GO_ON;) {
+        health_update(); /* its news end each wait until they are read; watch looks at them */
         bool fits = fit(&room_ms), enough = now_ms() >= enough_ms;
         int64_t left_ms = refresh_lease(), wanted_ms = grace_ms + KEEPER_MARGIN_MS + LATE_MS;
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
