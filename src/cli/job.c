@@ -112,19 +112,20 @@ void job_begin(void)
     keeper_no_lease();
 }
 
-/* Reads the clock first, so the end that it writes is never later than the true one. Returns the
- * time that is left. */
+/* Reads the clock first, so the end that it writes is never later than the true one; and once more,
+ * for a machine that stalls in between makes it earlier. Returns the time that is left. */
 static int64_t refresh_lease(void)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
     int64_t left_ms = zkl_lock_remaining_ms(contend.lock);
+    int64_t stalled = clock_ns(CLOCK_BOOTTIME) - now;
     zkl_state state = zkl_lock_state(contend.lock);
     hook_follow(state);
     if (state == ZKL_STATE_LOST) {
         keeper_no_lease();
     } else if (left_ms > 0) {
         own.lease_end_ns = now + left_ms * NS_PER_MS;
-        keeper_lease(own.lease_end_ns);
+        keeper_lease(own.lease_end_ns, stalled);
     }
     return left_ms;
 }

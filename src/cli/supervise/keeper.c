@@ -516,10 +516,10 @@ bool keeper_orphaned(void)
     return !found || row.parent == 0 || getsid(row.parent) != getsid(0);
 }
 
-void keeper_lease(int64_t end_ns)
+void keeper_lease(int64_t end_ns, int64_t doubt_ns)
 {
     int64_t before_ns = atomic_load(lease_end_ns);
-    bool shortened = end_ns < before_ns - ROUNDING_NS;
+    bool shortened = end_ns + doubt_ns < before_ns - ROUNDING_NS;
     if (end_ns > before_ns || shortened) {
         atomic_store(lease_end_ns, end_ns);
     }
