@@ -82,12 +82,14 @@ elect c --report "$work/report" --backoff 1h z bash -c 'exit 9'
 await "c to pause" grep -q 'standing again in 3600' "$work/c.said"
 ended_by TERM "exit code of a TERM in the pause" 143
 file_matches "its report" report '"outcome":"signal".*"token":null.*"reason":null'
-elect d z bash -c "trap 'exit 5' TERM; echo up >$work/up; while :; do read -rt 0.01 <> <(:); done"
+# It sleeps without a process: a shell that starts one loses a signal now and then.
+sleeps="exec 9<>$work/never; while :; do read -rt 0.01 -u 9; done"
+elect d z bash -c "trap 'exit 5' TERM; echo up >$work/up; $sleeps"
 await "d to lead" lines "$work/up" 1
 ended_by TERM "CMD's own code after TERM" 5
 
 # HUP is CMD's: one that reads its configuration again goes on, and elect with it.
-elect h --backoff 50ms z bash -c "trap 'echo again >>$work/hup' HUP; echo \$\$ >>$work/h.terms; while :; do read -rt 0.01 <> <(:); done"
+elect h --backoff 50ms z bash -c "trap 'echo again >>$work/hup' HUP; echo \$\$ >>$work/h.terms; $sleeps"
 leads h 1
 kill -HUP "$pid"
 await "HUP at CMD" lines "$work/hup" 1
@@ -131,7 +133,7 @@ for address in "$work/notify" "@zklock-test-$$"; do
     listen "$address"
     hold w
     background env NOTIFY_SOCKET="$address" WATCHDOG_USEC=2000000 zklock -q elect --notify --notify w bash -c \
-        "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; while :; do read -rt 0.01 <> <(:); done"
+        "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; $sleeps"
     await "READY" told '^READY=1$'
     await "the place in the queue" told '^STATUS=waiting, 1 ahead$'
     await "the watchdog, from a standby" told '^WATCHDOG=1$'

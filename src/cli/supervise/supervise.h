@@ -98,9 +98,9 @@ extern bool keeper_has_terminal;
 bool keeper_orphaned(void);
 /* Readable when there is an event. */
 extern int keeper_socket;
-/* Writes the lease's end, which is that or up to doubt_ns later. A little earlier than before is the
- * rounding of clocks, and ignored; much earlier, when a server has granted a shorter session, the
- * keeper sees immediately. */
+/* Writes the lease's end, which is that or up to doubt_ns later. A little earlier than before is
+ * the rounding of clocks, and ignored; much earlier, when a server has granted a shorter session,
+ * the keeper sees immediately. */
 void keeper_lease(int64_t lease_end_ns, int64_t doubt_ns);
 /* There is no lease: before a grant, and when the lock is lost. The keeper sees it immediately. */
 void keeper_no_lease(void);
