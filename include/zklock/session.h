@@ -163,7 +163,9 @@ typedef struct zkl_session_options {
  * ZKL_ENOENT (no such chroot; it is never created), ZKL_EINVAL (servers, options, or a session
  * timeout too short for a lease: the text has the numbers), ZKL_ELIMIT (threads, descriptors),
  * ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is NULL on any
- * failure, as for every constructor; the caller closes it with zkl_session_close. */
+ * failure, as for every constructor; the caller closes it with zkl_session_close. After a failure a
+ * thread of the client library may take five seconds more to end, with memory from the heap and
+ * sasl->callbacks. */
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
                              const zkl_session_options *options, zkl_error *err);
 
