@@ -679,7 +679,8 @@ bool zkl__zk_goodbye(struct zk_goodbye *goodbye, const void *bytes, size_t size)
             const unsigned char *head = goodbye->head;
             uint32_t length = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 |
                               (uint32_t)head[2] << 8 | head[3];
-            if (head[4] < 0x80) { /* events, pings and credentials have negative numbers */
+            /* A header without a body. Events, pings and credentials have negative numbers. */
+            if (length == 16 && head[4] < 0x80) {
                 return true;
             }
             goodbye->have = 0;

@@ -233,15 +233,8 @@ void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
 
 /* --- the goodbye ----------------------------------------------------------------------------- */
 
-/* The library waits 1.5 s for the first byte of the response to closeSession, or for the
- * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
- * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
- * connection is kept open, and looked at. Nothing else is unread: the session was drained.
- *
- * Nobody says which of the candidates is the session's connection: a descriptor is kept of each.
- * The session's is one that a library has closed behind zookeeper_close. Others that were open when
- * it came up may have been closed at the same time: then each must have its response. When a socket
- * is not known, it counts whether zookeeper_close was quick. */
+/* Whether the response to closeSession comes, before the connection's end or the deadline. What is
+ * there is left there: it may belong to another session, which looks at it itself. */
 static bool hears_goodbye(int fd, int64_t deadline)
 {
     char bytes[16384];
@@ -250,10 +243,9 @@ static bool hears_goodbye(int fd, int64_t deadline)
         struct pollfd poller = {.fd = fd, .events = POLLIN | POLLRDHUP};
         int64_t left_ms = (deadline - zkl__clock_now()) / ZKL__MS;
         left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
-        int more = got + 1; /* than there was, for that stays there */
+        int more = got + 1; /* than there was */
         setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &more, sizeof more);
         int ready = poll(&poller, 1, (int)left_ms);
-        /* It may belong to another session, which reads it itself. */
         got = (int)recv(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_PEEK);
         got = got < 0 ? 0 : got;
         if (zkl__zk_goodbye(&goodbye, bytes, (size_t)got)) {
@@ -267,6 +259,15 @@ static bool hears_goodbye(int fd, int64_t deadline)
     }
 }
 
+/* The library waits 1.5 s for the first byte of the response to closeSession, or for the
+ * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
+ * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
+ * connection is kept open, and looked at. Every other response was read: the session was drained.
+ *
+ * Nobody says which of the candidates is the session's connection: a descriptor is kept of each.
+ * The session's is one that a library has closed behind zookeeper_close. Others that were open when
+ * it came up may have been closed at the same time: then each must have its response. When a socket
+ * is not known, it counts whether zookeeper_close was quick. */
 static bool close_and_confirm(struct zkl__store *store)
 {
     struct zk_candidates sockets = {0};
