@@ -109,15 +109,18 @@ template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL
     throw error(code, details);
 }
 
+inline int refuse(zkl_error *details, const std::string &why)
+{
+    why.copy(details->text, sizeof details->text - 1);
+    return ZKL_EINVAL;
+}
+
 /* As an argument of C, which would cut it at a NUL: two names would be one znode. */
 inline const char *words(const std::string &text)
 {
     check([&](zkl_error *details) -> int {
-        if (text.find('\0') == std::string::npos) {
-            return ZKL_OK;
-        }
-        std::string("a string has a NUL in it").copy(details->text, sizeof details->text - 1);
-        return ZKL_EINVAL;
+        bool whole = text.find('\0') == std::string::npos;
+        return whole ? ZKL_OK : refuse(details, "a string has a NUL in it");
     });
     return text.c_str();
 }
@@ -148,9 +151,7 @@ template <class Options> void take(Options &own, const Options *given)
     check([&](zkl_error *details) -> int {
         for (size_t i = room; i < size; i++) {
             if (bytes[i] != 0) {
-                std::string("an option that this program's headers do not have is set")
-                    .copy(details->text, sizeof details->text - 1);
-                return ZKL_EINVAL;
+                return refuse(details, "an option that this program's headers do not have is set");
             }
         }
         return ZKL_OK;

@@ -75,18 +75,23 @@ int job_prepare(void)
     return CLI_GO_ON;
 }
 
-/* Of its lease the session leaves CMD room_ms. False: the grace does not fit. */
-static bool fit(int64_t *room_ms)
+/* What the session leaves CMD of its lease. */
+static int64_t room_ms(void)
 {
-    *room_ms = zkl_session_least_lease_ms(cli_session) - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
-    grace_ms = job.grace_ms == JOB_UNSET ? *room_ms / 2 : job.grace_ms;
-    return grace_ms <= *room_ms && *room_ms > 0;
+    return zkl_session_least_lease_ms(cli_session) - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
+}
+
+/* False: the grace does not fit. */
+static bool fit(void)
+{
+    int64_t most_ms = room_ms();
+    grace_ms = job.grace_ms == JOB_UNSET ? most_ms / 2 : job.grace_ms;
+    return grace_ms <= most_ms && most_ms > 0;
 }
 
 int job_fit(void)
 {
-    int64_t room_ms;
-    if (fit(&room_ms)) {
+    if (fit()) {
         return CLI_GO_ON;
     }
     if (job.grace_ms == JOB_UNSET) {
@@ -99,7 +104,7 @@ int job_fit(void)
               "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
               "ms; shorten --grace or lengthen --session-timeout",
               job.grace_ms, zkl_session_timeout_ms(cli_session),
-              zkl_session_least_lease_ms(cli_session), room_ms > 0 ? room_ms : 0);
+              zkl_session_least_lease_ms(cli_session), room_ms() > 0 ? room_ms() : 0);
     return EXIT_FAILED;
 }
 
@@ -112,8 +117,9 @@ void job_begin(void)
     keeper_no_lease();
 }
 
-/* Reads the clock first, so the end that it writes is never later than the true one; and once more,
- * for a machine that stalls in between makes it earlier. Returns the time that is left. */
+/* The clock is read before the lease, so the end that the keeper gets is never later than the true
+ * one. A machine that stalls between the two makes that end too early, by the time that the second
+ * reading of the clock shows. Returns the time that is left. */
 static int64_t refresh_lease(void)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
@@ -255,10 +261,11 @@ static void on_event(void)
  * shorter session: then the grace is another, or fits no more. */
 static bool wait_for_room(void)
 {
-    int64_t room_ms, enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
-    for (int code = CLI_GO_ON; code == CLI_GO_ON;) {
+    int64_t enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
+    int code = CLI_GO_ON;
+    while (code == CLI_GO_ON) {
         health_update(); /* its news end each wait until they are read; watch looks at them */
-        bool fits = fit(&room_ms), enough = now_ms() >= enough_ms;
+        bool fits = fit(), enough = now_ms() >= enough_ms;
         int64_t left_ms = refresh_lease(), wanted_ms = grace_ms + KEEPER_MARGIN_MS + LATE_MS;
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", contend.name, job.name);
@@ -270,8 +277,8 @@ static bool wait_for_room(void)
             return true;
         }
         code = !fits && enough ? job_fit() : contend_wait_or_end(now_ms() + REFRESH_MS);
-        job.code = code;
     }
+    job.code = code;
     job.stop_requested = contend.signal != 0;
     return false;
 }

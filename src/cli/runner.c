@@ -60,8 +60,9 @@ static void show_line(void)
             print(contend.name, "%s", why);
             return;
         }
-        if ((int64_t)queue->count * EACH_MS > NEXT_MS) {
-            progress.next_ms = now_ms() + (int64_t)queue->count * EACH_MS;
+        int64_t pause_ms = (int64_t)queue->count * EACH_MS;
+        if (pause_ms > NEXT_MS) {
+            progress.next_ms = now_ms() + pause_ms;
         }
         /* Our position: one session has one contender. The queue's length: we are not in it. */
         int64_t own = zkl_session_id(cli_session);

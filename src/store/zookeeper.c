@@ -65,6 +65,7 @@
  *    tests/unit/test_tls_peers.c, tests/security/soak_secure.sh.
  *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
  *    tests/security/test_transport.c. */
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -676,11 +677,11 @@ bool zkl__zk_goodbye(struct zk_goodbye *goodbye, const void *bytes, size_t size)
         }
         goodbye->head[goodbye->have++] = *at++;
         if (goodbye->have == sizeof goodbye->head) {
-            const unsigned char *head = goodbye->head;
-            uint32_t length = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 |
-                              (uint32_t)head[2] << 8 | head[3];
+            uint32_t length;
+            memcpy(&length, goodbye->head, sizeof length);
+            length = ntohl(length);
             /* A header without a body. Events, pings and credentials have negative numbers. */
-            if (length == 16 && head[4] < 0x80) {
+            if (length == 16 && goodbye->head[4] < 0x80) {
                 return true;
             }
             goodbye->have = 0;

@@ -77,9 +77,8 @@ struct zk_names {
 struct zk_drive;
 struct addrinfo;
 
-#define ZK_PARTING_MOST                                                       \
-    8 /* handles that are being closed: a blocked SSL_connect may hold one up \
-       */
+/* Handles that are being closed: a blocked SSL_connect may hold one up. */
+#define ZK_PARTING_MOST 8
 #define ZK_SOCKETS 64
 /* The sockets that had the session's server as their peer when its connection came up: a later one
  * is not the session's. */

@@ -45,7 +45,7 @@ def wrong_span(span, page, names):
         return None
     if re.fullmatch(r"[a-z_.*]+\.[ch]", path) and not fnmatch.filter(names, path):
         return "which is nowhere"
-    there = any(any(folder.glob(path)) for folder in (pathlib.Path(), page.parent)) if re.fullmatch(PATH, path) else True
+    there = not re.fullmatch(PATH, path) or any(any(folder.glob(path)) for folder in (pathlib.Path(), page.parent))
     return None if there else "which is not there"
 
 
@@ -62,7 +62,7 @@ def main():
     names = {path.name for path in paths}
     tested, found = blocks_tested(), []
     for page in (path for path in paths if path.suffix == ".md"):
-        found += [(page, link, wrong_link(link, page, page.parent)) for link in re.findall(r"\]\((?!https?:)([^) \n]+)\)", prose(page))]
+        found += [(page, link, wrong_link(link, page, page.parent)) for link in re.findall(r"\]\((?!https?://)([^) \n]+)\)", prose(page))]
         found += [(page, span, wrong_span(span, page, names)) for span in re.findall(r"`([^`\n]+)`", prose(page))]
         for language in re.findall(r"(?m)^ *```(.*)", page.read_text())[::2]:
             if language not in SHOWN and (language, str(page)) not in tested:
